@@ -1,0 +1,98 @@
+"""Every way a command can end badly: one class a cause, each with its exit code.
+
+An error is one sentence that says what is wrong (`message`) and one that says what to do (`remedy`). The pipeline adds
+where it happened (`stage`, `host`). Nothing else decides an exit status.
+"""
+
+from __future__ import annotations
+
+
+class CollectError(Exception):
+    """Root of all errors this package raises on purpose."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, remedy: str = "", *, stage: str = "", host: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.stage = stage
+        self.host = host
+
+    @property
+    def kind(self) -> str:
+        """The class name, as it stands in `--json` output."""
+        return type(self).__name__
+
+    def to_json(self) -> dict[str, str]:
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "remedy": self.remedy,
+            "stage": self.stage,
+            "host": self.host,
+        }
+
+
+class UsageError(CollectError):
+    """The command line asks for something that cannot be."""
+
+    exit_code = 2
+
+
+class InventoryError(UsageError):
+    """The inventory file is missing, malformed or inconsistent."""
+
+
+class ConnectError(CollectError):
+    """The host could not be reached or did not let us in."""
+
+    exit_code = 3
+
+
+class UnreachableError(ConnectError):
+    """No TCP connection, no SSH banner, or the connection was lost and did not come back."""
+
+
+class AuthError(ConnectError):
+    """The host refused the user or the key."""
+
+
+class HostKeyError(ConnectError):
+    """The host's key is unknown or not the one we know."""
+
+
+class NoFreeDevice(CollectError):
+    """Every NPU is occupied, unhealthy, leased, or outside what was asked for."""
+
+    exit_code = 4
+
+
+class EnvironmentUnfit(CollectError):
+    """Something the run needs is not on the host: Python, torch_npu, msprof, npu-smi, space."""
+
+    exit_code = 5
+
+
+class RunFailed(CollectError):
+    """The run on the host ended without a profile: the model raised, hung, or the profiler failed."""
+
+    exit_code = 6
+
+
+class ProfileInvalid(CollectError):
+    """There is a profile, and it does not pass its checks."""
+
+    exit_code = 7
+
+
+class TransferError(CollectError):
+    """The archive could not be brought here whole, or could not be stored."""
+
+    exit_code = 8
+
+
+class Interrupted(CollectError):
+    """The user pressed Ctrl-C; the run on the host was stopped."""
+
+    exit_code = 130

@@ -1,0 +1,48 @@
+"""Fixtures of all tests: simulated Ascend hosts, and a client account of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from simhost import SimHost
+
+ASCEND_VENV = Path(
+    os.environ.get("COLLECT_REMOTE_ASCEND_VENV") or Path(__file__).resolve().parents[1] / ".venv" / "ascend"
+)
+
+
+@pytest.fixture
+def simhost(tmp_path: Path) -> Iterator[Callable[..., SimHost]]:
+    """Start simulated hosts, ``simhost(name="ascend02", chip="Ascend910", ...)``; each ends with the test."""
+    with ExitStack() as running:
+
+        def start(name: str = "ascend01", **options: object) -> SimHost:
+            if options.get("runtime") == "torch_npu":
+                options.setdefault("ascend_venv", ASCEND_VENV)
+            return running.enter_context(SimHost(tmp_path / name, name=name, **options))
+
+        yield start
+
+
+@pytest.fixture(params=["light", pytest.param("torch_npu", marks=pytest.mark.torch_npu)])
+def runtime(request: pytest.FixtureRequest) -> str:
+    """The runtimes of a simulated host, for tests that hold on both."""
+    kind: str = request.param
+    if kind == "torch_npu" and not list(ASCEND_VENV.glob("lib/python3*/site-packages/torch_npu")):
+        pytest.skip(f"no torch_npu in {ASCEND_VENV}")
+    return kind
+
+
+@pytest.fixture
+def client_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clean HOME: an empty .ssh, no agent.  (The ``ssh`` program looks at the account, not at HOME.)"""
+    home = tmp_path / "client-home"
+    (home / ".ssh").mkdir(parents=True, mode=0o700)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    return home

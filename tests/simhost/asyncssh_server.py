@@ -1,0 +1,153 @@
+"""The same SSH service by asyncssh, for machines without a usable sshd: real processes behind its channels.
+
+All servers of this process share one event loop in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import pwd
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncssh
+
+T = TypeVar("T")
+
+
+@functools.lru_cache(maxsize=1)
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="simhost-asyncssh", daemon=True).start()
+    return loop
+
+
+def _wait(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run_coroutine_threadsafe(work, _loop()).result(timeout=30)
+
+
+class AsyncSshServer:
+    """Serves the program `session`, which runs ``$SSH_ORIGINAL_COMMAND``, on `address`; files in `folder`."""
+
+    def __init__(self, folder: Path, session: Path, address: str) -> None:
+        self._folder, self._session, self._address = folder, session, address
+        self._server: asyncssh.SSHAcceptor | None = None
+        self._connections: set[asyncssh.SSHServerConnection] = set()
+        self.log = folder / "sshd.log"
+
+    def start(self, port: int) -> int:
+        """Start on `port`, or on a free one when it is 0; the port.  Raises OSError when it is taken."""
+        self._server = _wait(self._listen(port))
+        self._note(f"Server listening on {self._address} port {self._server.get_port()}.")
+        return self._server.get_port()
+
+    async def _listen(self, port: int) -> asyncssh.SSHAcceptor:
+        return await asyncssh.create_server(
+            lambda: _Account(self),
+            self._address,
+            port,
+            server_host_keys=[str(self._folder / "host_key")],
+            process_factory=self._serve,
+            encoding=None,
+            allow_scp=False,
+        )
+
+    def stop(self) -> None:
+        """End the server and its connections."""
+        self.drop_connections()
+        if self._server is not None:
+            self._server.close()
+            _wait(self._server.wait_closed())
+            self._server = None
+
+    def drop_connections(self) -> None:
+        """Cut the present connections without a word to their clients."""
+
+        async def abort() -> None:
+            for connection in list(self._connections):
+                connection.abort()
+
+        _wait(abort())
+
+    def _note(self, line: str) -> None:
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(time.strftime("%H:%M:%S ") + line + "\n")
+
+    async def _serve(self, process: asyncssh.SSHServerProcess[bytes]) -> None:
+        client = process.get_extra_info("peername") or ("", 0)
+        server = process.get_extra_info("sockname") or ("", 0)
+        environment = {
+            "PATH": os.defpath,
+            "SSH_CLIENT": f"{client[0]} {client[1]} {server[1]}",
+            "SSH_CONNECTION": f"{client[0]} {client[1]} {server[0]} {server[1]}",
+        }
+        if process.command is not None:
+            environment["SSH_ORIGINAL_COMMAND"] = process.command
+        self._note(f"Starting session: {process.command}")
+        pipe = subprocess.PIPE
+        child = subprocess.Popen(
+            [str(self._session)],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            bufsize=0,
+            env=environment,
+            start_new_session=True,
+        )
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        threading.Thread(target=_reap, args=(child, ended), daemon=True).start()
+        try:
+            await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
+            await process.stdout.drain()
+            await process.stderr.drain()
+            status = await ended
+            if status < 0:
+                process.exit_with_signal(signal.Signals(-status).name.removeprefix("SIG"))
+            else:
+                process.exit(status)
+        finally:
+            await process.wait_closed()
+
+
+def _reap(child: subprocess.Popen[bytes], ended: asyncio.Future[int]) -> None:
+    status = child.wait()
+
+    def tell() -> None:
+        if not ended.done():  # nobody waits any more once the connection is gone
+            ended.set_result(status)
+
+    ended.get_loop().call_soon_threadsafe(tell)
+
+
+class _Account(asyncssh.SSHServer):
+    """The one account of the host: the current user, with the host's authorized_keys read at every login."""
+
+    def __init__(self, server: AsyncSshServer) -> None:
+        self._server = server
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connection = conn
+        self._server._connections.add(conn)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server._connections.discard(self._connection)
+        self._server._note(f"Connection closed: {exc or 'by the client'}")
+
+    def begin_auth(self, username: str) -> bool:
+        keys = self._server._folder / "authorized_keys"
+        if username == pwd.getpwuid(os.getuid()).pw_name and keys.stat().st_size:
+            self._connection.set_authorized_keys(str(keys))
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        return True

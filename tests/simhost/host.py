@@ -1,0 +1,233 @@
+"""A simulated Ascend host: one directory, one SSH server on loopback, real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+from . import chips, keys, openssh, python, session, toolkit
+from .files import write
+from .hostside import driver
+from .knobs import Knobs
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ADDRESS = "127.0.0.1"
+DRIVER_VERSION = "25.2.0"
+
+
+class SimHost:
+    """A host that answers on ``address:port`` between :meth:`start` and :meth:`stop`, or inside ``with``.
+
+    Linux only.  Keyword arguments beyond the named ones are :class:`Knobs`.
+
+    root          directory of the host; made when missing, left behind; keys found in it are kept
+    chip, npus    a name of ``chips.CHIPS``, and how many NPUs; on A3 an NPU has two devices
+    runtime       what ``import torch_npu`` gives on the host: a stand-in in pure Python, the real one on
+                  simulated CANN libraries (kernel times are invented in both), or None: not installed
+    python        the host's interpreter, 3.8 to 3.13; that of a venv stands for its base
+    server        ``openssh``, ``asyncssh``, or what the machine has
+    ascend_venv   the venv with torch, torch_npu and the Python of the runtime ``torch_npu``
+    disk_mb       size of the file system below `workdir`; needs the right to mount
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        name: str = "ascend01",
+        chip: str = "910B3",
+        npus: int = 8,
+        runtime: Literal["light", "torch_npu"] | None = "light",
+        python: str = sys.executable,
+        server: Literal["auto", "openssh", "asyncssh"] = "auto",
+        port: int = 0,
+        ascend_venv: Path = REPOSITORY / ".venv" / "ascend",
+        disk_mb: int | None = None,
+        **knobs: Any,
+    ) -> None:
+        self.name = name
+        self.chip = chip
+        self.runtime = runtime
+        self.knobs = Knobs(**knobs)
+        self.address = ADDRESS
+        self.port = port
+        self.user = pwd.getpwuid(os.getuid()).pw_name
+        self.root = root.resolve()
+        self.home = self.root / "home"
+        self.workdir = self.root / "work"
+        self.dir = self.root / "driver"
+        self.identity_file = self.root / "client" / "id_ed25519"
+        self.known_hosts = self.root / "client" / "known_hosts"
+        self.devices = chips.devices(chip, npus)
+        self._python = python
+        self._ascend_venv = ascend_venv
+        self._disk_mb = disk_mb
+        self._ssh = self.root / "ssh"
+        self._tools: Path | None = None
+        self._mounted = False
+        self._running = False
+        self._server = _server(server)(self._ssh, self._ssh / "session", ADDRESS)
+        self.log: Path = self._server.log
+
+    def __enter__(self) -> SimHost:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> SimHost:
+        """Build what is missing and serve it.  Raises RuntimeError when the server does not start."""
+        for folder in (self.home, self.workdir, self.dir / "holders", self._ssh, self.identity_file.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._client_key = keys.stored(self.identity_file, keys.client_pair())
+        self._host_key = keys.stored(self._ssh / "host_key", keys.generate())
+        self._other_key = keys.generate().public
+        write(self.dir / "devices", driver.format_devices(self.devices))
+        self._install_software()
+        self._apply()
+        if self._disk_mb is not None:
+            self._mount(self._disk_mb)
+        self.port = self._server.start(self.port)
+        self._running = True
+        self._announce()
+        return self
+
+    def stop(self) -> None:
+        """End the server and every process that was born in its sessions."""
+        self._server.stop()
+        self._running = False
+        while left := self.processes():
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+        if self._mounted:
+            subprocess.run(["umount", "-l", str(self.workdir)], check=True)
+            self._mounted = False
+
+    @property
+    def host_key(self) -> str:
+        """The announced host key, ``ssh-ed25519 AAAA...``."""
+        return self._host_key if self.knobs.announce_own_key else self._other_key
+
+    def inventory_entry(self) -> dict[str, Any]:
+        """How a client reaches the host, as plain data."""
+        return {
+            "address": self.address,
+            "port": self.port,
+            "user": self.user,
+            "identity_file": str(self.identity_file),
+            "host_key": self.host_key,
+            "workdir": str(self.workdir),
+        }
+
+    def processes(self) -> list[int]:
+        """Pids of the live processes born in the host's sessions, those that left their session included."""
+        return driver.processes(str(self.dir))
+
+    def held(self) -> dict[int, dict[int, int]]:
+        """Which process holds which device: pid -> logic id -> MB."""
+        return driver.holders(str(self.dir))
+
+    def set_state(self, **changes: Any) -> None:
+        """Change :class:`Knobs` while the host runs; sessions and programs started from now on see them."""
+        self.knobs = dataclasses.replace(self.knobs, **changes)
+        self._apply()
+        if self._running:
+            self._announce()
+
+    def drop_connections(self) -> None:
+        """Cut every present connection; the processes of the sessions are left alone."""
+        self._server.drop_connections()
+
+    def _install_software(self) -> None:
+        """The host's Python and CANN."""
+        lines: list[str] = []
+        distributions: list[str] = []
+        libraries = None
+        self._base = python.interpreter(self._python)
+        if self.runtime == "torch_npu":
+            from . import cann
+
+            built = cann.build(REPOSITORY / ".venv" / "simhost-cann", self._ascend_venv)
+            self._base = python.interpreter(str(self._ascend_venv / "bin" / "python"))
+            libraries, self._tools = built.lib_dir, built.toolkit_dir
+            packages = self._ascend_venv / "lib" / f"python{self._base.version}" / "site-packages"
+            lines = [str(packages), f"import site; site.addsitedir({str(built.site_dir)!r})"]
+        elif self.runtime == "light":
+            lines = [str(python.HERE / "light")]
+            distributions = ["torch", "torch_npu"]
+        python.install(self.root, self._base, lines, distributions)
+        toolkit.install(self.home, libraries=libraries, tools=self._tools)
+
+    def _apply(self) -> None:
+        """Make the files of the host say what the knobs say."""
+        knobs = self.knobs
+        programs = self.root / "bin"
+        python.set_kind(self.root, self._base, knobs.python3)
+        toolkit.set_presence(self.home, tools=self._tools, msprof=knobs.msprof, set_env=knobs.set_env)
+        path = f"{programs}:/usr/bin:/bin"
+        if knobs.python3 == "missing":  # nor may the machine's own show
+            session.utilities(self.root / "usr-bin")
+            path = f"{programs}:{self.root / 'usr-bin'}"
+        environment = {
+            "HOME": str(self.home),
+            "USER": self.user,
+            "LOGNAME": self.user,
+            "SHELL": "/bin/sh",
+            "PATH": path,
+            "SIMHOST": str(self.dir),
+            **knobs.env,
+        }
+        session.install(self._ssh / "session", self.home, environment, knobs.umask, knobs.login_noise)
+        if knobs.npu_smi:
+            bare = python.interpreter(sys.executable).path
+            text = python.launcher(bare, "hostside.npu_smi", f"{str(self.dir)!r}, sys.argv[1:]")
+            write(programs / "npu-smi", text, mode=0o755)
+        else:
+            (programs / "npu-smi").unlink(missing_ok=True)
+        state = {
+            "chip": self.chip,
+            "driver_version": DRIVER_VERSION,
+            "devices": {str(logic): dict(said) for logic, said in knobs.devices.items()},
+            "processes": [dict(job) for job in knobs.processes],
+            "npu_smi": {
+                "text": knobs.npu_smi_text,
+                "status": knobs.npu_smi_status,
+                "delay": knobs.npu_smi_delay,
+            },
+        }
+        write(self.dir / "state.json", json.dumps(state, indent=1))
+        write(self._ssh / "authorized_keys", self._client_key + "\n" if knobs.accept_key else "", mode=0o600)
+
+    def _announce(self) -> None:
+        write(self.known_hosts, f"[{self.address}]:{self.port} {self.host_key}\n")
+
+    def _mount(self, megabytes: int) -> None:
+        try:
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(self.workdir)],
+                check=True,
+                capture_output=True,
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise PermissionError("disk_mb mounts a tmpfs: it needs root and the right to mount") from error
+        self._mounted = True
+
+
+def _server(kind: str) -> Any:
+    """The class of a server of `kind`."""
+    if kind == "openssh" or (kind == "auto" and openssh.sshd() is not None):
+        return openssh.OpenSshServer
+    from .asyncssh_server import AsyncSshServer  # asyncssh takes its time to import
+
+    return AsyncSshServer

@@ -6,6 +6,7 @@ All servers of this process share one event loop in a thread of its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import pwd
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 import asyncssh
 
 T = TypeVar("T")
+CHUNK = 1 << 16
 
 
 @functools.lru_cache(maxsize=1)
@@ -63,8 +65,7 @@ class AsyncSshServer:
         """End the server and its connections."""
         self.drop_connections()
         if self._server is not None:
-            self._server.close()
-            _wait(self._server.wait_closed())
+            _wait(_close(self._server))
             self._server = None
 
     def drop_connections(self) -> None:
@@ -91,36 +92,76 @@ class AsyncSshServer:
         if process.command is not None:
             environment["SSH_ORIGINAL_COMMAND"] = process.command
         self._note(f"Starting session: {process.command}")
-        pipe = subprocess.PIPE
         child = subprocess.Popen(
             [str(self._session)],
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             bufsize=0,
             env=environment,
             start_new_session=True,
         )
         ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         threading.Thread(target=_reap, args=(child, ended), daemon=True).start()
-        try:
-            await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
-            await process.stdout.drain()
-            await process.stderr.drain()
-            status = await ended
-            if status < 0:
-                process.exit_with_signal(signal.Signals(-status).name.removeprefix("SIG"))
-            else:
-                process.exit(status)
-        finally:
-            await process.wait_closed()
+        tasks = [
+            asyncio.create_task(_feed(process.stdin, child.stdin)),
+            asyncio.create_task(_answer(process, child, ended)),
+        ]
+        await process.wait_closed()  # answered, or the client is gone: then the command's pipes close
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _answer(
+    process: asyncssh.SSHServerProcess[bytes], child: subprocess.Popen[bytes], ended: asyncio.Future[int]
+) -> None:
+    """Send all that the command prints, then how it ended."""
+    await asyncio.gather(_drain(child.stdout, process.stdout), _drain(child.stderr, process.stderr))
+    status = await ended
+    if status < 0:
+        process.exit_with_signal(signal.Signals(-status).name.removeprefix("SIG"))
+    else:
+        process.exit(status)
+
+
+async def _close(server: asyncssh.SSHAcceptor) -> None:
+    server.close()
+    await server.wait_closed()
+
+
+async def _feed(source: asyncssh.SSHReader[bytes], pipe: Any) -> None:
+    """Copy what the client sends, and its end, into the command's stdin; drop what it does not want."""
+    loop = asyncio.get_running_loop()
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe)
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    with contextlib.closing(transport), contextlib.suppress(OSError, asyncssh.Error):
+        while data := await source.read(CHUNK):
+            if not transport.is_closing():
+                with contextlib.suppress(OSError):
+                    writer.write(data)
+                    await writer.drain()
+
+
+async def _drain(pipe: Any, target: asyncssh.SSHWriter[bytes]) -> None:
+    """Copy what comes out of `pipe` to the client."""
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
+    with contextlib.closing(transport), contextlib.suppress(OSError, asyncssh.Error):
+        while data := await reader.read(CHUNK):
+            target.write(data)
+            await target.drain()
 
 
 def _reap(child: subprocess.Popen[bytes], ended: asyncio.Future[int]) -> None:
+    """Wait for `child` in a thread of its own, also when its client has long gone."""
     status = child.wait()
 
     def tell() -> None:
-        if not ended.done():  # nobody waits any more once the connection is gone
+        if not ended.done():
             ended.set_result(status)
 
     ended.get_loop().call_soon_threadsafe(tell)

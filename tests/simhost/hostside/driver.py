@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any, Dict, List, NamedTuple
 
 
@@ -52,12 +53,17 @@ def read_state(directory: str) -> Dict[str, Any]:
 
 def lives_here(pid: int, directory: str) -> bool:
     """Whether `pid` is a live process (no zombie) born in a session of this host."""
-    try:
-        with open("/proc/%d/environ" % pid, "rb") as file:
-            environment = file.read()
-    except OSError:
-        return False
-    return ("SIMHOST=" + directory).encode() in environment.split(b"\0")
+    for _ in range(10):
+        try:
+            with open("/proc/%d/environ" % pid, "rb") as file:
+                environment = file.read()
+            os.readlink("/proc/%d/exe" % pid)  # a zombie has none
+        except OSError:
+            return False
+        if environment:
+            return ("SIMHOST=" + directory).encode() in environment.split(b"\0")
+        time.sleep(0.001)  # empty for a moment while it starts another program
+    return False
 
 
 def processes(directory: str) -> List[int]:

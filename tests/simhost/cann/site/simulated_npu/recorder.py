@@ -1,0 +1,36 @@
+"""Reports operators to the simulated CANN profiler while it collects.
+
+One JSON line per operator: name, start and end in ns of CLOCK_MONOTONIC_RAW, thread id, inputs, outputs; a
+tensor is [sizes, dtype].
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import threading
+import time
+from typing import Any, Iterable, List
+
+_cann = ctypes.CDLL("libsimcann.so")
+_recording = ctypes.c_int.in_dll(_cann, "sim_recording")
+_record = _cann.sim_record
+_record.argtypes = [ctypes.c_char_p]
+_record.restype = None
+
+
+def recording() -> bool:
+    return bool(_recording.value)
+
+
+def now() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+def _described(tensors: Iterable[Any]) -> List[List[Any]]:
+    return [[list(tensor.shape), str(tensor.dtype)] for tensor in tensors]
+
+
+def record(name: str, start: int, end: int, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
+    entry = [name, start, end, threading.get_native_id(), _described(inputs), _described(outputs)]
+    _record(json.dumps(entry).encode())

@@ -94,9 +94,13 @@ class SimHost:
         write(self.dir / "devices", driver.format_devices(self.devices))
         self._install_software()
         self._apply()
-        if self._disk_mb is not None:
-            self._mount(self._disk_mb)
-        self.port = self._server.start(self.port)
+        try:
+            if self._disk_mb is not None:
+                self._mount(self._disk_mb)
+            self.port = self._server.start(self.port)
+        except BaseException:
+            self.stop()
+            raise
         self._running = True
         self._announce()
         return self
@@ -215,7 +219,7 @@ class SimHost:
     def _mount(self, megabytes: int) -> None:
         try:
             subprocess.run(
-                ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(self.workdir)],
+                ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", str(self.workdir)],
                 check=True,
                 capture_output=True,
             )

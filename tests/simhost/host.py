@@ -155,23 +155,22 @@ class SimHost:
 
     def _install_software(self) -> None:
         """The host's Python and CANN."""
+        self._base = python.interpreter(self._python)
         lines: list[str] = []
         distributions: list[str] = []
-        libraries = None
-        self._base = python.interpreter(self._python)
         if self.runtime == "torch_npu":
             from . import cann
 
             built = cann.build(REPOSITORY / ".venv" / "simhost-cann", self._ascend_venv)
+            self._tools = built.toolkit_dir
             self._base = python.interpreter(str(self._ascend_venv / "bin" / "python"))
-            libraries, self._tools = built.lib_dir, built.toolkit_dir
             packages = self._ascend_venv / "lib" / f"python{self._base.version}" / "site-packages"
-            lines = [str(packages), f"import site; site.addsitedir({str(built.site_dir)!r})"]
+            lines = [str(packages), built.pth_line]
         elif self.runtime == "light":
             lines = [str(python.HERE / "light")]
             distributions = ["torch", "torch_npu"]
         python.install(self.root, self._base, lines, distributions)
-        toolkit.install(self.home, libraries=libraries, tools=self._tools)
+        toolkit.install(self.home, self._tools)
 
     def _apply(self) -> None:
         """Make the files of the host say what the knobs say."""

@@ -37,30 +37,27 @@ case "$1" in --help) echo "Usage: msprof [--export=<on|off>] [--analyze=<on|off>
 """
 
 
-def install(home: Path, *, libraries: Path | None, tools: Path | None) -> None:
-    """Put CANN below `home`; for the light runtime there are neither `libraries` nor `tools`."""
+def install(home: Path, tools: Path | None) -> None:
+    """Put CANN below `home`: the contents of `tools`, or for the light runtime (None) what it looks for."""
     base = home / "Ascend" / "ascend-toolkit"
     toolkit = base / VERSION
     arch = platform.machine()
-    for folder in ("bin", "lib64", "python/site-packages", "opp", "compiler/ccec_compiler/bin"):
-        if folder != "lib64" or libraries is None:
+    if tools is None:
+        profiler = toolkit / "tools" / "profiler"
+        write(profiler / "bin" / "msprof", LIGHT_MSPROF, mode=0o755)
+        write(profiler / "profiler_tool" / "analysis" / "msprof" / "msprof.py", "")
+        for folder in ("lib64", "opp", "compiler", "python/site-packages"):
             (toolkit / folder).mkdir(parents=True, exist_ok=True)
+    else:
+        for entry in tools.iterdir():
+            if entry.name not in ("bin", f"{arch}-linux"):
+                link(toolkit / entry.name, entry)
     link(base / "latest", Path(VERSION))
     write(toolkit / "version.cfg", f"# version: 1.0\nruntime_running_version=[{VERSION}:{VERSION}]\n")
     write(
         toolkit / f"{arch}-linux" / "ascend_toolkit_install.info",
         INSTALL_INFO.format(version=VERSION, arch=arch, path=toolkit),
     )
-    if libraries is not None:
-        link(toolkit / "lib64", libraries)
-    if tools is None:
-        profiler = toolkit / "tools" / "profiler"
-        write(profiler / "bin" / "msprof", LIGHT_MSPROF, mode=0o755)
-        write(profiler / "profiler_tool" / "analysis" / "msprof" / "msprof.py", "")
-    else:
-        for entry in tools.iterdir():
-            if entry.name not in ("bin", "lib64"):
-                link(toolkit / entry.name, entry)
 
 
 def set_presence(home: Path, *, tools: Path | None, msprof: bool, set_env: bool) -> None:

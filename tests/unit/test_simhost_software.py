@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +57,18 @@ def test_the_hosts_python_is_a_venv_with_the_runtime(tmp_path: Path, version: st
         assert told.stdout.split() == [str(host.root), *version.split("."), "2.13.0"], told.stderr
 
 
-def test_torch_npu_needs_set_env_as_the_real_one_does(host: SimHost) -> None:
+def test_torch_npu_needs_set_env_and_then_holds_the_device_it_uses(
+    simhost: Callable[..., SimHost], runtime: str
+) -> None:
+    host = simhost(runtime=runtime, server="asyncssh")
     bare = on(host, "python3 -c 'import torch_npu'")
     assert bare.returncode == 1
     assert "ImportError: libhccl.so: cannot open shared object file: No such file or directory" in bare.stderr
-    assert on(host, SET_ENV + "python3 -c 'import torch_npu'").returncode == 0
-
-
-def test_the_runtime_sees_the_devices_and_shows_as_their_holder(host: SimHost) -> None:
-    code = "import torch, torch_npu; torch.npu.set_device(3); x = torch.ones(4, device='npu:3'); input()"
-    script = f'{SET_ENV} exec python3 -c "{code}"'
+    code = "import torch, torch_npu; x = torch.ones(4, device='npu:3'); input()"
     with subprocess.Popen(
-        [host.root / "ssh" / "session"], env={"SSH_ORIGINAL_COMMAND": script}, stdin=subprocess.PIPE
+        [host.root / "ssh" / "session"],
+        env={"SSH_ORIGINAL_COMMAND": f'{SET_ENV} exec python3 -c "{code}"'},
+        stdin=subprocess.PIPE,
     ) as job:
         try:
             while job.poll() is None and not host.held():

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import shutil
 import tarfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Iterator, NamedTuple, Set
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Set, Tuple
 
 ROOT = "profile_l1"
-MANIFEST = ROOT + "/manifest.json"
+MANIFEST_NAME = "manifest.json"
+MANIFEST = ROOT + "/" + MANIFEST_NAME
 
 CHUNK = 1 << 20
 BLOCK = tarfile.BLOCKSIZE
@@ -117,23 +119,61 @@ class _Stream:
         return b"".join(parts)
 
 
-class Content:
-    """The bytes of one member, to be read before the walk goes on; shaped like a binary file."""
+class Content(io.RawIOBase):
+    """The bytes of one member as a raw binary file, to be read before the walk goes on."""
 
     def __init__(self, stream: _Stream, size: int) -> None:
+        super().__init__()
         self._stream = stream
         self._left = size
 
-    def read(self, size: int = CHUNK) -> bytes:
-        if not self._left or not size:
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._take(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def drain(self) -> None:
+        """Skip what nobody read."""
+        while self._take(CHUNK):
+            pass
+
+    def _take(self, size: int) -> bytes:
+        if not self._left:
             return b""
-        if size < 0:
-            return b"".join(iter(self.read, b""))
         data = self._stream.read(min(size, self._left))
         if not data:
             raise ArchiveError("ends early: the tar stream is not closed")
         self._left -= len(data)
         return data
+
+
+class Digesting(io.RawIOBase):
+    """A raw binary file that digests what is read through it."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        super().__init__()
+        self._raw = raw
+        self._digest = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = self._raw.readinto(buffer) or 0
+        self._digest.update(memoryview(buffer)[:size])
+        return size
+
+    def finish(self) -> str:
+        """Read what is left; the sha256 of the whole."""
+        buffer = bytearray(CHUNK)
+        while True:
+            size = self._raw.readinto(buffer)
+            if not size:
+                return self._digest.hexdigest()
+            self._digest.update(memoryview(buffer)[:size])
 
 
 class Entry(NamedTuple):
@@ -143,7 +183,7 @@ class Entry(NamedTuple):
     is_dir: bool
     size: int
     mtime: int
-    content: Content
+    content: io.RawIOBase
 
 
 def _pax_records(data: bytes) -> Dict[str, str]:
@@ -183,10 +223,7 @@ def _members(stream: _Stream) -> Iterator[Entry]:
                 pax = _pax_records(record)
             continue
         name = pax.get("path") or long_name or header.name
-        if (
-            header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)
-            or "GNU.sparse.major" in pax
-        ):
+        if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE) or "GNU.sparse.major" in pax:
             raise ArchiveError("is neither a regular file nor a directory", name)
         is_dir = header.type == tarfile.DIRTYPE
         size = 0 if is_dir else int(pax.get("size", header.size))
@@ -194,8 +231,7 @@ def _members(stream: _Stream) -> Iterator[Entry]:
             raise ArchiveError("has a negative size", name)
         content = Content(stream, size)
         yield Entry(name, is_dir, size, int(header.mtime), content)
-        for _ in iter(content.read, b""):
-            pass
+        content.drain()
         stream.exactly(-size % BLOCK)
         long_name, pax = "", {}
     if long_name or pax:
@@ -225,9 +261,7 @@ def walk(path: str, *, max_bytes: int = MAX_BYTES) -> Iterator[Entry]:
         if members > MAX_MEMBERS:
             raise ArchiveError("has more than %d members" % MAX_MEMBERS)
         if entry.size > max_bytes:
-            raise ArchiveError(
-                "claims %d bytes, more than the limit of %d" % (entry.size, max_bytes), entry.name
-            )
+            raise ArchiveError("claims %d bytes, more than the limit of %d" % (entry.size, max_bytes), entry.name)
         if entry.is_dir and entry.name.strip("./") == "":
             continue
         name = check_name(entry.name)
@@ -244,6 +278,31 @@ def walk(path: str, *, max_bytes: int = MAX_BYTES) -> Iterator[Entry]:
         raise ArchiveError("is empty")
 
 
+def read_archive(
+    path: str, *, visit: Optional[Callable[[Entry], None]] = None, max_bytes: int = MAX_BYTES
+) -> Tuple[Dict[str, Dict[str, Any]], Optional[bytes]]:
+    """Walk the archive `path` to its end: ({name: {"path", "size", "sha256"}}, text of its manifest.json or
+    None).
+
+    `visit` gets every file but the manifest, its content not yet read, and may read it: still one pass.
+    """
+    files: Dict[str, Dict[str, Any]] = {}
+    manifest = None
+    for entry in walk(path, max_bytes=max_bytes):
+        if entry.is_dir:
+            continue
+        if entry.name.partition("/")[2] == MANIFEST_NAME:
+            if entry.size > MAX_MANIFEST:
+                raise ArchiveError("has %d bytes: no manifest is that large" % entry.size, entry.name)
+            manifest = entry.content.readall()
+            continue
+        content = Digesting(entry.content)
+        if visit is not None:
+            visit(entry._replace(content=content))
+        files[entry.name] = {"path": entry.name, "size": entry.size, "sha256": content.finish()}
+    return files, manifest
+
+
 def check_archive(path: str, *, max_bytes: int = MAX_BYTES) -> Dict[str, Any]:
     """Read the profile archive `path` once, to its last byte, and hold it against the manifest inside it.
 
@@ -253,26 +312,14 @@ def check_archive(path: str, *, max_bytes: int = MAX_BYTES) -> Dict[str, Any]:
     a name or type is not allowed, something lies outside `profile_l1/`, or sizes, digests or the list of
     files are not those of the manifest.
     """
-    files = {}
-    manifest_text = None
-    for entry in walk(path, max_bytes=max_bytes):
-        if entry.name.partition("/")[0] != ROOT:
-            raise ArchiveError("is not below %s/" % ROOT, entry.name)
-        if entry.is_dir:
-            continue
-        if entry.name == MANIFEST:
-            if entry.size > MAX_MANIFEST:
-                raise ArchiveError("has %d bytes: no manifest is that large" % entry.size, entry.name)
-            manifest_text = entry.content.read(-1)
-            continue
-        digest = hashlib.sha256()
-        for data in iter(entry.content.read, b""):
-            digest.update(data)
-        files[entry.name] = {"path": entry.name, "size": entry.size, "sha256": digest.hexdigest()}
+    files, manifest_text = read_archive(path, max_bytes=max_bytes)
+    for name in files:
+        if name.partition("/")[0] != ROOT:
+            raise ArchiveError("is not below %s/" % ROOT, name)
     if manifest_text is None:
         raise ArchiveError("has no %s" % MANIFEST)
     manifest = parse_manifest(manifest_text)
-    _compare(files, {item["path"]: item for item in manifest["files"]})
+    compare(files, manifest)
     size, sha256 = digest_file(path)
     return {
         "size": size,
@@ -301,7 +348,9 @@ def _lists_files(files: Any) -> bool:
     )
 
 
-def _compare(found: Dict[str, Any], listed: Dict[str, Any]) -> None:
+def compare(found: Dict[str, Dict[str, Any]], manifest: Dict[str, Any]) -> None:
+    """ArchiveError naming the first file of `found` that is not what the manifest lists, or the reverse."""
+    listed = {item["path"]: item for item in manifest["files"]}
     for path in sorted(set(found) | set(listed)):
         if path not in listed:
             raise ArchiveError("is not in the manifest", path)
@@ -309,12 +358,10 @@ def _compare(found: Dict[str, Any], listed: Dict[str, Any]) -> None:
             raise ArchiveError("is in the manifest and not in the archive", path)
         for key in ("size", "sha256"):
             if found[path][key] != listed[path][key]:
-                raise ArchiveError(
-                    "has %s %s, the manifest says %s" % (key, found[path][key], listed[path][key]), path
-                )
+                raise ArchiveError("has %s %s, the manifest says %s" % (key, found[path][key], listed[path][key]), path)
 
 
-def digest_file(path: str) -> "tuple[int, str]":
+def digest_file(path: str) -> Tuple[int, str]:
     """Size in bytes and sha256 of the file `path`."""
     digest = hashlib.sha256()
     size = 0
@@ -341,8 +388,7 @@ def extract(path: str, target: str, *, max_bytes: int = MAX_BYTES) -> None:
                 continue
             os.makedirs(os.path.dirname(place), exist_ok=True)
             with open(place, "xb") as out:
-                for data in iter(entry.content.read, b""):
-                    out.write(data)
+                shutil.copyfileobj(entry.content, out, CHUNK)
             os.utime(place, (entry.mtime, entry.mtime))
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)

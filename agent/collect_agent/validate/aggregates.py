@@ -1,0 +1,117 @@
+"""The small tables beside `kernel_details.csv`: step_trace_time, op_statistic, api_statistic. Times in
+picoseconds.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Dict, Iterator, List, NamedTuple, Tuple
+
+from .tables import Damage, columns, picoseconds, rows
+
+STEP_COLUMNS = (
+    "Step",
+    "Computing",
+    "Communication(Not Overlapped)",
+    "Overlapped",
+    "Communication",
+    "Free",
+    "Stage",
+    "Bubble",
+    "Communication(Not Overlapped and Exclude Receive)",
+)
+OP_COLUMNS = ("OP Type", "Core Type", "Count", "Total Time(us)", "Ratio(%)")
+API_COLUMNS = ("Level", "API Name", "Time(us)", "Count", "Avg(us)", "Min(us)", "Max(us)")
+
+
+class StepTime(NamedTuple):
+    """One row of step_trace_time.csv; `step` and `device` as written, "" where absent."""
+
+    device: str
+    step: str
+    computing: int
+    not_overlapped: int
+    communication: int
+    free: int
+    stage: int
+    bubble: int
+
+
+class OpStatistic(NamedTuple):
+    """Sums over op_statistic.csv: its rows, the kernels they count, their time, `ratio` in millionths of a percent."""
+
+    kinds: int
+    kernels: int
+    total: int
+    ratio: int
+
+
+class ApiStatistic(NamedTuple):
+    """api_statistic.csv: its rows, and the first that contradicts itself ("" when none does)."""
+
+    rows: int
+    contradiction: str
+
+
+def _table(raw: io.RawIOBase, wanted: Tuple[str, ...]) -> Tuple[Dict[str, int], Iterator[List[str]]]:
+    table = rows(raw)
+    header = next(table)
+    at = columns(header, ("Device_id", *wanted))
+    missing = [name for name in wanted if name not in at]
+    if missing:
+        raise Damage("has no column %s" % ", ".join(missing))
+    return at, table
+
+
+def step_times(raw: io.RawIOBase) -> List[StepTime]:
+    """The rows of step_trace_time.csv; Damage when a column is missing or a cell is no number."""
+    at, table = _table(raw, STEP_COLUMNS)
+    return [
+        StepTime(
+            row[at["Device_id"]].strip() if "Device_id" in at else "",
+            row[at["Step"]].strip(),
+            picoseconds(row[at["Computing"]]),
+            picoseconds(row[at["Communication(Not Overlapped)"]]),
+            picoseconds(row[at["Communication"]]),
+            picoseconds(row[at["Free"]]),
+            picoseconds(row[at["Stage"]]),
+            picoseconds(row[at["Bubble"]]),
+        )
+        for row in table
+    ]
+
+
+def op_statistic(raw: io.RawIOBase) -> OpStatistic:
+    """Sums of op_statistic.csv; Damage when a column is missing or a cell is no number."""
+    at, table = _table(raw, OP_COLUMNS)
+    count = kinds = total = ratio = 0
+    for row in table:
+        kinds += 1
+        count += _count(row[at["Count"]])
+        total += picoseconds(row[at["Total Time(us)"]])
+        ratio += picoseconds(row[at["Ratio(%)"]])
+    return OpStatistic(kinds, count, total, ratio)
+
+
+def api_statistic(raw: io.RawIOBase) -> ApiStatistic:
+    """Rows of api_statistic.csv held against themselves: Min <= Avg <= Max, and Avg times Count is Time.
+
+    The tool rounds to three decimals, so Avg may be off by half of the last one, times Count in the product.
+    """
+    at, table = _table(raw, API_COLUMNS)
+    found, contradiction = 0, ""
+    rounding = 500  # half of the third decimal of a microsecond, in picoseconds
+    for row in table:
+        found += 1
+        count = _count(row[at["Count"]])
+        time, avg, low, high = (picoseconds(row[at[name]]) for name in API_COLUMNS[2:3] + API_COLUMNS[4:])
+        good = low - rounding <= avg <= high + rounding and abs(avg * count - time) <= (count + 1) * rounding
+        if not good and not contradiction:
+            contradiction = row[at["API Name"]]
+    return ApiStatistic(found, contradiction)
+
+
+def _count(cell: str) -> int:
+    if not cell.strip().isdigit():
+        raise Damage("holds %r where a count belongs" % cell[:40])
+    return int(cell)

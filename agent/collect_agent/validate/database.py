@@ -1,0 +1,63 @@
+"""`ascend_pytorch_profiler_<rank>.db` and `analysis.db`: opened read-only, every page checked, what they
+hold counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from typing import Dict, List, NamedTuple
+from urllib.parse import quote
+
+from .kernels import RATIO
+from .tables import Damage
+
+# Rows are counted in these only; names and levels from real exports (CANN 8.0, 910B) and torch_npu 2.13.0.
+LEVEL0_TABLES = ("STRING_IDS", "TASK", "COMPUTE_TASK_INFO")
+LEVEL1_TABLES = ("CANN_API",)
+PMU_TABLE = "TASK_PMU_INFO"
+
+
+class Database(NamedTuple):
+    """What a database holds: rows per table of interest, recorded step ids, chip, names of measured ratios."""
+
+    tables: List[str]
+    rows: Dict[str, int]
+    steps: List[int]
+    chip: str
+    ratios: List[str]
+
+
+def read(path: str) -> Database:
+    """Check and sum up the SQLite file `path` without changing it; Damage when it is not a whole database."""
+    # immutable: no lock file beside the data, which may lie on a read-only or network file system.
+    address = "file:%s?mode=ro&immutable=1" % quote(os.path.abspath(path))
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            return _read(connection)
+    except sqlite3.Error as error:
+        raise Damage("is not a whole SQLite database: %s" % error) from error
+
+
+def _read(connection: sqlite3.Connection) -> Database:
+    (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if state != "ok":
+        raise Damage("is not a whole SQLite database: %s" % state)
+    tables = sorted(name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
+    counted = [name for name in LEVEL0_TABLES + LEVEL1_TABLES + (PMU_TABLE,) if name in tables]
+    count = "SELECT count(*) FROM %s"
+    rows = {name: connection.execute(count % name).fetchone()[0] for name in counted}
+    steps = []
+    if "STEP_TIME" in tables:
+        steps = sorted(int(step) for (step,) in connection.execute("SELECT id FROM STEP_TIME"))
+    chip = None
+    if "NPU_INFO" in tables:
+        chip = connection.execute("SELECT name FROM NPU_INFO LIMIT 1").fetchone()
+    ratios: List[str] = []
+    if {PMU_TABLE, "STRING_IDS"} <= set(tables):
+        names = connection.execute(
+            "SELECT value FROM STRING_IDS WHERE id IN (SELECT DISTINCT name FROM TASK_PMU_INFO WHERE value > 0)"
+        )
+        ratios = sorted(name for (name,) in names if RATIO.match(str(name)))
+    return Database(tables, rows, steps, str(chip[0]) if chip else "", ratios)

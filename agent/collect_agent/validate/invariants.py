@@ -1,0 +1,191 @@
+"""Checks across files: sums that must agree whatever the columns. They catch cut, mixed and swapped files.
+
+They hold on all complete real exports seen (910A and 910B, CANN 8.0 and 8.3, Level0 to Level2) to 0.2 us,
+in exact arithmetic. torch_npu itself adds in floats of a microsecond epoch, which resolve to 0.25 us.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .aggregates import StepTime
+from .facts import Facts
+from .kernels import StepKernels
+from .registry import Result, absent, check, failed, passed
+from .tables import PS_PER_US, microseconds
+
+REMEDY = "the files do not belong together, or one of them was cut: copy them again, or parse the raw data again"
+SOURCE = "measured on nine real rank directories; step_trace_time is made from CANN's overlap analysis"
+SLACK_BEYOND_WINDOW_US = 5_000_000.0
+
+
+def tolerance(value: int) -> int:
+    """Picoseconds by which two sums of `value` may differ: 1 us, or 1e-4 of long ones."""
+    return max(PS_PER_US, abs(value) // 10_000)
+
+
+def _pairs(facts: Facts) -> List[Tuple[StepTime, StepKernels]]:
+    """Rows of step_trace_time.csv with their kernels. A row without step stands for the whole capture."""
+    if facts.kernels is None or facts.step_times is None:
+        return []
+    steps = facts.kernels.steps
+    with_device = "Device_id" in facts.kernels.columns
+    pairs = []
+    for row in facts.step_times:
+        # -1: the timeline's label names no device (torch_npu _trace_step_time_parser.py).
+        known = with_device and row.device not in ("", "-1")
+        found = [
+            kernels
+            for (device, step), kernels in steps.items()
+            if step == row.step and (not known or device == row.device)
+        ]
+        if len(found) == 1:
+            pairs.append((row, found[0]))
+    return pairs
+
+
+def _compare(
+    facts: Facts, what: str, table: Callable[[StepTime], int], measured: Callable[[StepKernels], int]
+) -> Result:
+    pairs = _pairs(facts)
+    if not pairs:
+        return absent("no step is in both kernel_details.csv and step_trace_time.csv")
+    worst = 0
+    for row, step in pairs:
+        value, sum_ = table(row), measured(step)
+        deviation = abs(value - sum_)
+        worst = max(worst, deviation)
+        if deviation > tolerance(value):
+            return failed(
+                "step %s: %s is %.3f us, the kernels say %.3f us"
+                % (row.step or "(all)", what, microseconds(value), microseconds(sum_)),
+                step=row.step,
+                deviation_us=microseconds(deviation),
+            )
+    return passed("%s agrees in %d steps" % (what, len(pairs)), steps=len(pairs), deviation_us=microseconds(worst))
+
+
+@check(
+    "computing-union",
+    catches="rows lost from kernel_details.csv, or step_trace_time.csv of another run or rank",
+    source="Computing is the union of all non-communication kernel intervals; " + SOURCE,
+    remedy=REMEDY,
+)
+def computing(facts: Facts) -> Result:
+    return _compare(facts, "Computing", lambda row: row.computing, lambda step: step.computing.length())
+
+
+@check(
+    "communication-union",
+    catches="lost or foreign communication rows",
+    source="Communication is the union of the hcom_* intervals; " + SOURCE,
+    remedy=REMEDY,
+)
+def communication(facts: Facts) -> Result:
+    return _compare(facts, "Communication", lambda row: row.communication, lambda step: step.communicating.length())
+
+
+@check(
+    "stage-span",
+    catches="kernels lost at the head or the tail of a step",
+    source="Stage + Bubble is the last kernel end less the first kernel start of the step; " + SOURCE,
+    remedy=REMEDY,
+)
+def stage(facts: Facts) -> Result:
+    return _compare(
+        facts, "Stage + Bubble", lambda row: row.stage + row.bubble, lambda step: step.last - (step.first or 0)
+    )
+
+
+@check(
+    "step-sum",
+    catches="a step_trace_time.csv that was edited or mixed",
+    source="Computing + Communication(Not Overlapped) + Free is Stage + Bubble; " + SOURCE,
+    remedy=REMEDY,
+)
+def step_sum(facts: Facts) -> Result:
+    if not facts.step_times:
+        return absent("there is no step_trace_time.csv, or it has no rows")
+    for row in facts.step_times:
+        parts, whole = row.computing + row.not_overlapped + row.free, row.stage + row.bubble
+        if abs(parts - whole) > tolerance(whole):
+            return failed(
+                "step %s: its parts sum to %.3f us, Stage + Bubble is %.3f us"
+                % (row.step or "(all)", microseconds(parts), microseconds(whole)),
+                step=row.step,
+                deviation_us=microseconds(abs(parts - whole)),
+            )
+    return passed("the parts of all %d rows sum up" % len(facts.step_times), rows=len(facts.step_times))
+
+
+@check(
+    "op-statistic",
+    catches="kernel rows lost anywhere, those without a step included",
+    source="op_statistic.csv sums all non-communication rows of kernel_details.csv, exactly; " + SOURCE,
+    remedy=REMEDY,
+)
+def op_statistic(facts: Facts) -> Result:
+    statistic, kernels = facts.op_statistic, facts.kernels
+    if statistic is None or kernels is None or not kernels.rows:
+        return absent("op_statistic.csv or kernel_details.csv is not there, or could not be read")
+    figures: Dict[str, Any] = {
+        "count": statistic.kernels,
+        "kernels": kernels.compute_rows,
+        "total_us": microseconds(statistic.total),
+        "kernels_us": microseconds(kernels.compute_duration),
+    }
+    if statistic.kernels != kernels.compute_rows:
+        return failed(
+            "op_statistic.csv counts %d kernels, kernel_details.csv has %d" % (statistic.kernels, kernels.compute_rows),
+            **figures,
+        )
+    if abs(statistic.total - kernels.compute_duration) > tolerance(statistic.total):
+        return failed(
+            "op_statistic.csv sums to %.3f us, the kernels to %.3f us"
+            % (microseconds(statistic.total), microseconds(kernels.compute_duration)),
+            **figures,
+        )
+    hundred, rounding = 100 * PS_PER_US, 500  # each Ratio(%) is rounded to three decimals
+    if statistic.total and abs(statistic.ratio - hundred) > max(10_000, rounding * statistic.kinds):
+        return failed("the ratios of op_statistic.csv sum to %.3f %%" % (statistic.ratio / PS_PER_US), **figures)
+    return passed("%d kernels of %d types, counted and summed alike" % (statistic.kernels, statistic.kinds), **figures)
+
+
+@check(
+    "one-run",
+    catches="files of different runs in one directory",
+    source="collectionTimeEnd and the monotonic clocks of profiler_info*.json bound every time in the other files",
+    remedy=REMEDY,
+)
+def one_run(facts: Facts) -> Result:
+    spans: Dict[str, Tuple[float, float]] = {}
+    if facts.kernels is not None and facts.kernels.first is not None:
+        spans["kernel_details.csv"] = microseconds(facts.kernels.first), microseconds(facts.kernels.last)
+    if facts.trace is not None and facts.trace.device_span:
+        spans["trace_view.json"] = facts.trace.device_span
+    if facts.trace is not None and facts.trace.steps:
+        begin = min(start for start, _ in facts.trace.steps.values())
+        spans["the steps of trace_view.json"] = begin, max(start + dur for start, dur in facts.trace.steps.values())
+    window = _window(facts)
+    if len(spans) + (window is not None) < 2:
+        return absent("no two files with times to compare")
+    if window is None:
+        names = list(spans)
+        window, spans = spans[names[0]], {name: spans[name] for name in names[1:]}
+    for name, (first, last) in spans.items():
+        if first < window[0] - SLACK_BEYOND_WINDOW_US or last > window[1] + SLACK_BEYOND_WINDOW_US:
+            return failed(
+                "%s covers %.6f to %.6f s, the profiler was on from %.6f to %.6f s"
+                % (name, first / 1e6, last / 1e6, window[0] / 1e6, window[1] / 1e6)
+            )
+    return passed("%s lie in one window" % ", ".join(spans), window_s=round((window[1] - window[0]) / 1e6, 6))
+
+
+def _window(facts: Facts) -> Optional[Tuple[float, float]]:
+    """When the profiler was on, in microseconds of the epoch; from the beginning of time where no start is
+    known.
+    """
+    if facts.info is None or facts.info.ended is None:
+        return None
+    end, length = facts.info.ended, facts.info.window_ns
+    return (end - length) / 1e3 if length is not None else 0.0, end / 1e3

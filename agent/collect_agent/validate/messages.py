@@ -1,0 +1,227 @@
+"""What the profiler's log lines mean. They explain a verdict and never make one: files do.
+
+The same lines follow failed and good parses ("All profiling data parsed", `analyse.done`), warnings are
+hidden on every rank but 0, and the wording changed between releases. Sources: torch_npu 2.13.0,
+`profiler/`, and the reports named in the project's troubleshooting page.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Dict, Iterable, List, NamedTuple, Pattern, Tuple
+
+
+class Message(NamedTuple):
+    """A kind of log line: what it means and what to do."""
+
+    id: str
+    pattern: str
+    severity: str  # "error", "warning" or "harmless"
+    meaning: str
+    remedy: str
+
+
+MESSAGES: Tuple[Message, ...] = (
+    Message(
+        "task-failed",
+        r"Task \S+ (run failed|has not run successfully)",
+        "error",
+        "a parser failed, or was never started because something that it depends on failed",
+        "look for the first ERROR before it; mend that and run torch_npu.profiler.profiler.analyse() on the raw data",
+    ),
+    Message(
+        "msprof-missing",
+        r"'?msprof'? command not found|Failed to find msprof\.py path",
+        "error",
+        "the parser could not start msprof: CANN's environment was not sourced, or the toolkit is incomplete",
+        "source CANN's set_env.sh in the same shell (a non-interactive ssh reads no .bashrc), or install the toolkit",
+    ),
+    Message(
+        "export-failed",
+        r"Failed to export CANN (TEXT |DB )?Profiling data|Export CANN Profiling data fail",
+        "error",
+        "`msprof --export=on` failed; its own message is captured and not shown",
+        "run `msprof --export=on --output=<PROF directory>` by hand, as the same user; often rights, owner or disk",
+    ),
+    Message(
+        "not-owner",
+        r"owner (of path .* )?is neither root nor the current user|current owner have inconsistent permissions",
+        "error",
+        "msprof, its script or the data belong to another user (container root, NFS root squash)",
+        "collect and parse as the owner, on a local disk",
+    ),
+    Message(
+        "rights",
+        r"permission allow others users to write|is not (readable|writable)",
+        "error",
+        "the parser refuses directories that others may write to, or that it cannot read",
+        "set `umask 027` before the run, or chmod -R g-w,o-w the data, and parse again",
+    ),
+    Message(
+        "analyze-failed",
+        r"Failed to analyze CANN (TEXT|DB) Profiling data",
+        "warning",
+        "the analysis of communication failed; the rest may be good",
+        "use the profile without communication.json, or parse again",
+    ),
+    Message(
+        "no-device-data",
+        r"CANN Profiling data does not exist|No kernel events were found in the msprof timeline",
+        "error",
+        "nothing was recorded on the device: driver, container without device, another msprof, or a full disk",
+        "check npu-smi, the driver's log (~/ascend/log) and free space, then collect again",
+    ),
+    Message(
+        "no-framework-data",
+        r"FWK Profiling data does not exist|torch op data is empty",
+        "error",
+        "the framework's records are lost",
+        "collect again; check how the process forks and ends",
+    ),
+    Message(
+        "timeline-empty",
+        r"the timeline data is empty|Invalid CANN trace data",
+        "error",
+        "the device timeline is empty or not JSON",
+        "collect again; check that firmware, driver and CANN match",
+    ),
+    Message(
+        "no-flow",
+        r"Failed to get acl to npu flow events|no HostToDevice flow events|no flow events in the ProfilerStep",
+        "warning",
+        "host and device records are not linked: harmless without CPU activity, else steps cannot be told apart",
+        "ignore it when every file is complete; else collect with CPU and NPU activities, synchronising before step()",
+    ),
+    Message(
+        "file-failed",
+        r"Failed to generate \S+",
+        "error",
+        "the parser of that file raised; the traceback is in the same log",
+        "read the traceback, then parse the raw data again",
+    ),
+    Message(
+        "parse-raised",
+        r"Failed to parsing profiling data|Profiling data parsing failed",
+        "error",
+        "the whole parse raised, whatever success line follows",
+        "read the traceback in the log, then parse the raw data again",
+    ),
+    Message(
+        "daemon",
+        r"cannot be parsed during the daemon process",
+        "error",
+        "parsing was asked for in a daemonic worker, which may not start processes",
+        "parse offline: torch_npu.profiler.profiler.analyse(directory) in an ordinary process",
+    ),
+    Message(
+        "stopped-in-warmup",
+        r"Stop profiler while current state is WARMUP",
+        "error",
+        "too few step() calls: the window never opened, the data were deleted",
+        "run more steps: skip_first + (wait + warmup + active) * repeat step() calls at least",
+    ),
+    Message(
+        "stopped-in-record",
+        r"Stop profiler while current state is RECORD which",
+        "warning",
+        "the profiler was stopped before the last active step",
+        "one more step() call; the step ids tell whether a step is missing",
+    ),
+    Message(
+        "stopped-before-last-step",
+        r"perhaps the scheduling cycle has not yet completed",
+        "harmless",
+        "the context ended before the closing step(); the data of the last step are complete",
+        "nothing, when the step ids are as many as the active steps",
+    ),
+    Message(
+        "metrics-reset",
+        r"reset aic metrics to None|reset it to (default|text|ProfilerLevel)",
+        "warning",
+        "a profiler option was not understood and silently replaced",
+        "profiler_info.json shows the configuration that was used",
+    ),
+    Message(
+        "api-disabled",
+        r"torch_npu profiler api is not effective|'PROFILING_MODE' is set",
+        "error",
+        "an environment variable of msprof turns the profiler's API into a no-op",
+        "unset PROFILING_MODE and PROFILER_SAMPLECONFIG, and do not start the program under msprof",
+    ),
+    Message(
+        "too-large",
+        r"file size exceeds the preset value|expected to exceed 30 minutes",
+        "warning",
+        "the raw data are very large; files above the parser's limit are left out",
+        "fewer steps, without stack, shapes and memory",
+    ),
+    Message(
+        "database-failed",
+        r"SQLite Error|DB parser failed|Failed to connect to db file",
+        "error",
+        "the database export failed: disk full, or a file system without locks",
+        "write to a local disk, or export text",
+    ),
+    Message(
+        "cannot-write",
+        r"Can't (create|read) file|No space left on device|Disk quota exceeded",
+        "error",
+        "a file could not be written or read: disk, quota or rights",
+        "free space, or use a local disk",
+    ),
+    Message(
+        "call-swallowed",
+        r"Call \S+ failed\. Exception",
+        "error",
+        "a call of the profiler raised; torch_npu prints one line and goes on",
+        "the text behind 'Exception:' is the cause",
+    ),
+    Message(
+        "bad-path",
+        r"Invalid (input|profiling) path|path does not exist|symbolic link",
+        "error",
+        "the profiler refuses the output path: links, or characters other than letters, digits and underscore",
+        "write to a real path of plain characters",
+    ),
+    Message(
+        "module-missing",
+        r"No module named",
+        "error",
+        "the Python that msprof uses lacks a module",
+        "install it into the python3 found first on PATH",
+    ),
+)
+
+_COMPILED: List[Tuple[Pattern[str], Message]] = [(re.compile(message.pattern), message) for message in MESSAGES]
+_ANY = re.compile("|".join("(?:%s)" % message.pattern for message in MESSAGES))
+LINE_LIMIT = 1 << 16
+
+
+class Found(NamedTuple):
+    """A kind of message met in a log: its first line and how often it came."""
+
+    message: Message
+    line: str
+    times: int
+
+
+def explain(lines: Iterable[str]) -> List[Found]:
+    """Every known message in `lines`, in order of first appearance; memory does not grow with the log."""
+    found: Dict[str, Found] = {}
+    for line in lines:
+        if not _ANY.search(line):
+            continue
+        for pattern, message in _COMPILED:
+            if pattern.search(line):
+                before = found.get(message.id)
+                found[message.id] = Found(
+                    message, before.line if before else line.strip()[:500], before.times + 1 if before else 1
+                )
+    return list(found.values())
+
+
+def read(raw: io.RawIOBase) -> List[Found]:
+    """`explain` for a log file of any size and encoding; over-long lines are looked at piece by piece."""
+    text = io.TextIOWrapper(io.BufferedReader(raw), "utf-8", errors="replace")
+    return explain(iter(lambda: text.readline(LINE_LIMIT), ""))

@@ -1,0 +1,93 @@
+"""CSV tables of a profile, read row by row and judged as they stream by; times as exact integers.
+
+Times in the files are decimal microseconds, some with a trailing tab that stops spreadsheets from rounding.
+A float of a microsecond epoch resolves to 0.25 us only, so that sums over many kernels drift by tens of
+microseconds: here every time is an integer number of picoseconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from decimal import Decimal, InvalidOperation
+from typing import Dict, Iterator, List, Sequence
+
+PS_PER_US = 10**6
+LINE_LIMIT = 1 << 24
+CHUNK = 1 << 20
+
+csv.field_size_limit(LINE_LIMIT)  # call stacks of operator_details.csv pass the default of 128 KiB
+
+
+class Damage(Exception):
+    """A file is cut off, overwritten, or not what its name says."""
+
+
+def text(raw: io.RawIOBase, newline: str = "") -> io.TextIOWrapper:
+    """`raw` as UTF-8 text, a byte order mark skipped, undecodable bytes raising UnicodeDecodeError."""
+    return io.TextIOWrapper(io.BufferedReader(raw, CHUNK), "utf-8-sig", newline=newline)
+
+
+def rows(raw: io.RawIOBase) -> Iterator[List[str]]:
+    """The header, then every row, all of the header's length.
+
+    Cells may hold line breaks (call stacks), lines may end in LF or CRLF. Raises Damage for a file that
+    ends inside a line, holds NUL bytes or no UTF-8, has a malformed quote or a row of another length.
+    """
+    reader = csv.reader(_lines(raw), strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        if not header:
+            raise Damage("is empty")
+        if len(set(header)) < len(header):
+            raise Damage("names a column twice")
+        yield header
+        width = len(header)
+        for row in reader:
+            if len(row) != width:
+                raise Damage("has %d cells in line %d and %d columns" % (len(row), reader.line_num, width))
+            yield row
+    except csv.Error as error:
+        raise Damage("is not a CSV table at line %d: %s" % (reader.line_num, error)) from error
+    except UnicodeDecodeError as error:
+        raise Damage("is not UTF-8 text behind line %d" % reader.line_num) from error
+
+
+def _lines(raw: io.RawIOBase) -> Iterator[str]:
+    lines = text(raw)
+    line = "\n"
+    while True:
+        before, line = line, lines.readline(LINE_LIMIT)
+        if not line:
+            break
+        if before[-1] not in "\r\n":
+            raise Damage("has a line of more than %d characters" % LINE_LIMIT)
+        if "\0" in line:
+            raise Damage("holds NUL bytes")
+        yield line
+    if before[-1] not in "\r\n":
+        raise Damage("ends inside a line")
+
+
+def columns(header: Sequence[str], names: Sequence[str]) -> Dict[str, int]:
+    """Positions of `names` in `header`; those that are not there are left out."""
+    return {name: header.index(name) for name in names if name in header}
+
+
+def picoseconds(cell: str) -> int:
+    """A cell of decimal microseconds as integer picoseconds, further digits cut off; Damage when it is no
+    number.
+    """
+    cell = cell.strip()
+    whole, _, fraction = cell.partition(".")
+    if whole.isdigit() and (not fraction or fraction.isdigit()):
+        return int(whole) * PS_PER_US + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
+    try:
+        return int(Decimal(cell) * PS_PER_US)  # negative, or with an exponent
+    except (InvalidOperation, ValueError, OverflowError):
+        raise Damage("holds %r where a time belongs" % cell[:40]) from None
+
+
+def microseconds(ps: int) -> float:
+    """For figures and messages only: a float of three decimals."""
+    return round(ps / PS_PER_US, 3)

@@ -1,0 +1,217 @@
+"""`trace_view.json`: proved a complete JSON list, event by event, in constant memory.
+
+The file is written in two stages: the framework's part without its closing bracket, then the device part
+appended. A parse that failed half-way therefore leaves a file that viewers open without complaint. Only
+decoding it to the bracket tells, and the file may be far larger than memory.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple
+
+from .tables import CHUNK, Damage, text
+
+DEVICE_PROCESS = "Ascend Hardware"
+STEP = re.compile(r"ProfilerStep#(\d+)$")
+COMPILE = re.compile(r"AscendCL@(aclopCompileAndExecute|aclopCompile|opCompile)")
+# A compile shorter than this is the look-up of a cached operator: healthy 910A steps hold 177 of them (mean
+# 93 us).
+LONG_COMPILE_US = 10_000.0
+LARGEST_EVENT = 1 << 26
+LONGEST_PARTIAL_LITERAL = 16  # "-Infinity", "\\uD83D\\uDE00" and the like, cut by the end of the buffer
+WHITESPACE = re.compile(r"[ \t\n\r]*")
+
+
+def events(raw: io.RawIOBase, chunk: int = CHUNK) -> Iterator[Any]:
+    """The values of the JSON list in `raw`, one by one, through a buffer of about `chunk` characters.
+
+    Accepts exactly what `json.load` accepts, if the value is a list (and no event is larger than 64 MiB).
+    Raises Damage for everything else, saying at which byte.
+    """
+    source = _Buffer(raw, chunk)
+    if source.peek() != "[":
+        raise Damage("is empty" if source.at_end() else "is not a JSON list")
+    source.skip(1)
+    if source.peek() == "]":
+        source.skip(1)
+    else:
+        while True:
+            yield source.value()
+            mark = source.peek()
+            if mark not in (",", "]"):
+                raise source.damage()
+            source.skip(1)
+            if mark == "]":
+                break
+    if source.peek():
+        raise Damage("has data behind its closing bracket, at byte %d" % source.offset())
+
+
+class _Buffer:
+    """The text between the last event and the end of the chunk read last."""
+
+    _decode = json.JSONDecoder().raw_decode
+
+    def __init__(self, raw: io.RawIOBase, chunk: int) -> None:
+        self._text = text(raw)
+        self._chunk = chunk
+        self._buffer = ""
+        self._at = 0
+        self._passed = 0  # bytes before the buffer
+        self._ended = False
+
+    def peek(self) -> str:
+        """The next character that is not white space; "" at the end."""
+        while True:
+            self._at = WHITESPACE.match(self._buffer, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._buffer):
+                return self._buffer[self._at]
+            if not self._more():
+                return ""
+
+    def skip(self, count: int) -> None:
+        self._at += count
+
+    def value(self) -> Any:
+        """The JSON value that begins at the next character."""
+        self.peek()
+        while True:
+            try:
+                value, end = self._decode(self._buffer, self._at)
+            except (ValueError, RecursionError) as error:
+                if not self._may_go_on(error) or not self._more():
+                    raise self.damage(error) from error
+                continue
+            # A number that touches the end of the buffer may have more digits behind it.
+            if end < len(self._buffer) or not self._more():
+                self._at = end
+                return value
+
+    def damage(self, error: Optional[Exception] = None) -> Damage:
+        """What is wrong at the next character, or where `error` points."""
+        if self._ended and (self._may_go_on(error) if error else self.at_end()):
+            return Damage("is truncated (unexpected end at byte %d)" % (self._passed + _bytes(self._buffer)))
+        position = getattr(error, "pos", self._at)
+        reason = getattr(error, "msg", str(error)) if error else "Expecting ',' delimiter"
+        return Damage("is not JSON at byte %d: %s" % (self._passed + _bytes(self._buffer[:position]), reason))
+
+    def at_end(self) -> bool:
+        return self._ended and self._at >= len(self._buffer)
+
+    def offset(self) -> int:
+        return self._passed + _bytes(self._buffer[: self._at])
+
+    def _may_go_on(self, error: Exception) -> bool:
+        """Whether `error` may come from the end of the buffer alone, so that more text can cure it."""
+        if not isinstance(error, json.JSONDecodeError):
+            return False
+        if error.msg.startswith("Unterminated string"):
+            return True
+        return error.pos >= len(self._buffer) - LONGEST_PARTIAL_LITERAL
+
+    def _more(self) -> bool:
+        """Append a chunk, dropping what is behind us; False at the end of the file."""
+        if self._ended:
+            return False
+        rest = self._buffer[self._at :]
+        if len(rest) > LARGEST_EVENT:
+            raise Damage("has an event of more than %d characters at byte %d" % (LARGEST_EVENT, self.offset()))
+        try:
+            # A long event costs a second decode for every doubling, not for every chunk.
+            data = self._text.read(max(self._chunk, len(rest)))
+        except UnicodeDecodeError as error:
+            raise Damage("is not UTF-8 text behind byte %d" % self.offset()) from error
+        self._passed += _bytes(self._buffer[: self._at])
+        self._buffer, self._at = rest + data, 0
+        self._ended = not data
+        return bool(data)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8"))
+
+
+class Trace(NamedTuple):
+    """What a trace shows. Times in microseconds; `device_span` covers the slices of the device, (first,
+    last).
+    """
+
+    events: int
+    device_slices: int
+    device_span: Optional[Tuple[float, float]]
+    steps: Dict[int, Tuple[float, float]]  # ProfilerStep number -> (ts, dur)
+    compiles: int
+    long_compiles: int
+    long_compile_us: float
+    longest_compile_us: float
+
+
+class _Span:
+    __slots__ = ("count", "first", "last")
+
+    def __init__(self) -> None:
+        self.count, self.first, self.last = 0, float("inf"), float("-inf")
+
+
+def read(raw: io.RawIOBase) -> Trace:
+    """Decode the whole trace and sum it up; Damage when it is not a complete list of trace events."""
+    count = 0
+    spans: Dict[Any, _Span] = {}
+    device_pids = set()
+    steps: Dict[int, Tuple[float, float]] = {}
+    compiles = long_compiles = 0
+    long_us = longest_us = 0.0
+    for event in events(raw):
+        count += 1
+        if not isinstance(event, dict):
+            raise Damage("holds %s where an event belongs" % type(event).__name__)
+        kind = event.get("ph")
+        if kind == "M":
+            if event.get("name") == "process_name" and _argument(event, "name") == DEVICE_PROCESS:
+                device_pids.add(event.get("pid"))
+            continue
+        if kind != "X":
+            continue
+        name = event.get("name")
+        try:
+            start, duration = float(event["ts"]), float(event["dur"])
+            span = spans.get(event["pid"])
+        except (KeyError, TypeError, ValueError):
+            raise Damage("has a slice without time or process, event %d" % count) from None
+        if span is None:
+            span = spans[event["pid"]] = _Span()
+        span.count += 1
+        if start < span.first:
+            span.first = start
+        if start + duration > span.last:
+            span.last = start + duration
+        if isinstance(name, str):
+            if name.startswith("ProfilerStep#"):
+                match = STEP.match(name)
+                if match:
+                    steps[int(match.group(1))] = (start, duration)
+            elif name.startswith("AscendCL@") and COMPILE.match(name):
+                compiles += 1
+                longest_us = max(longest_us, duration)
+                if duration >= LONG_COMPILE_US:
+                    long_compiles += 1
+                    long_us += duration
+    device = [spans[pid] for pid in device_pids if pid in spans]
+    return Trace(
+        events=count,
+        device_slices=sum(span.count for span in device),
+        device_span=(min(s.first for s in device), max(s.last for s in device)) if device else None,
+        steps=steps,
+        compiles=compiles,
+        long_compiles=long_compiles,
+        long_compile_us=long_us,
+        longest_compile_us=longest_us,
+    )
+
+
+def _argument(event: Dict[str, Any], name: str) -> Any:
+    arguments = event.get("args")
+    return arguments.get(name) if isinstance(arguments, dict) else None

@@ -1,0 +1,112 @@
+"""Checks that the window holds measured steps only: warm-up went before it, and nothing was compiled in it."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any, Dict, List, Optional, Tuple
+
+from .facts import Facts
+from .registry import Result, absent, check, failed, passed, unproven
+from .tables import microseconds
+
+# Public documentation says that the first profiled step is inflated even when warm: below twice the others
+# is normal, and steps of milliseconds scatter by more than that on a busy host.
+OUTLIER_RATIO = 2.0
+OUTLIER_EXCESS_S = 0.05
+# The rule of the public analysis skill that reads such profiles (MindIE-SD, WARMUP_NOT_STRIPPED).
+NOT_STRIPPED_RATIO = 1.5
+NOT_STRIPPED_STEPS = 3
+LONGEST_COMPILE_US = 50_000.0
+COMPILE_SHARE = 0.05
+
+
+def _outlier(first: float, others: List[float]) -> Optional[float]:
+    """The median of `others` when `first` is far above it (seconds), else None."""
+    usual = median(others)
+    return usual if first > OUTLIER_RATIO * usual and first - usual > OUTLIER_EXCESS_S else None
+
+
+def _peers(warmup: Dict[str, Any]) -> Tuple[List[float], List[float]]:
+    """Seconds of (later steps, warm-up steps) of the same kind as the first step."""
+    seconds, before = list(warmup.get("step_seconds") or ()), list(warmup.get("warmup_seconds") or ())
+    kinds = list(warmup.get("step_kinds") or [""] * len(seconds))
+    before_kinds = list(warmup.get("warmup_kinds") or [kinds[0]] * len(before))
+    same = [second for second, kind in zip(seconds[1:], kinds[1:]) if kind == kinds[0]]
+    return same, [second for second, kind in zip(before, before_kinds) if kind == kinds[0]]
+
+
+@check(
+    "warmup-outside",
+    catches="warm-up steps inside the window, recompilation in it",
+    source="warm-up outside leaves no trace: only the collector's own step times prove it; else the rules by step id "
+    "and duration, and WARMUP_NOT_STRIPPED as the downstream analysis flags it",
+    remedy="more warm-up steps outside the profiler (--warmup-steps), with the shapes that are measured",
+)
+def warmup_outside(facts: Facts) -> Result:
+    warmup = facts.asked.warmup_of(facts.phase)
+    figures = _by_rules(facts)
+    if warmup is None:
+        flagged = " (the downstream analysis flags WARMUP_NOT_STRIPPED)" if figures.get("not_stripped") else ""
+        return unproven("no record of the warm-up comes with the profile%s" % flagged, **figures)
+    recompiles, seconds = warmup.get("recompiles"), list(warmup.get("step_seconds") or ())
+    figures.update(warmup_steps=len(warmup.get("warmup_seconds") or ()), recompiles=recompiles)
+    if recompiles:
+        what = "1 recompile" if recompiles == 1 else "%d recompiles" % recompiles
+        return failed("%s inside the window" % what, "fix the shapes, or warm up every shape first", **figures)
+    if not warmup.get("warmup_seconds"):
+        return unproven("no warm-up step ran before the window", **figures)
+    if not seconds:
+        return unproven("the record of the warm-up has no step times of the window", **figures)
+    peers, before = _peers(warmup)
+    usual = _outlier(seconds[0], peers or before[-1:] or seconds)
+    if usual is not None:
+        return unproven(
+            "the first step took %.3f s, the others %.3f s: warm-up may not have been over" % (seconds[0], usual),
+            **figures,
+        )
+    return passed("%d warm-up steps before the window" % len(warmup["warmup_seconds"]), **figures)
+
+
+def _by_rules(facts: Facts) -> Dict[str, Any]:
+    """What the data alone show: sum of kernel time per step, the first against the average, suspicious
+    names.
+    """
+    figures: Dict[str, Any] = {}
+    if facts.kernels is None:
+        return figures
+    sums: Dict[int, int] = {}
+    for (_, step), kernels in facts.kernels.steps.items():
+        if step.isdigit():
+            sums[int(step)] = sums.get(int(step), 0) + kernels.duration
+    if len(sums) >= NOT_STRIPPED_STEPS:
+        ordered = [sums[step] for step in sorted(sums)]
+        average = sum(ordered) / len(ordered)
+        figures["first_step_us"] = microseconds(ordered[0])
+        figures["average_step_us"] = round(average / 1e6, 3)
+        slow_start = average > 0 and ordered[0] / average > NOT_STRIPPED_RATIO
+        figures["not_stripped"] = slow_start or facts.kernels.compile_names > 0
+    return figures
+
+
+@check(
+    "compile-in-window",
+    catches="operators compiled while the profiler was on",
+    source="AscendCL@aclopCompileAndExecute slices by duration: healthy steps hold 177 of 0.1 ms (910A)",
+    remedy="more warm-up steps (--warmup-steps), or torch.npu.set_compile_mode(jit_compile=False)",
+)
+def compile_in_window(facts: Facts) -> Result:
+    if facts.trace is None or facts.level0:
+        return absent("host calls are recorded at Level1 and above, in trace_view.json")
+    trace = facts.trace
+    figures: Dict[str, Any] = {
+        "compiles": trace.compiles,
+        "long_compiles": trace.long_compiles,
+        "longest_us": round(trace.longest_compile_us, 3),
+    }
+    if trace.longest_compile_us > LONGEST_COMPILE_US:
+        return failed("one operator took %.1f ms to compile" % (trace.longest_compile_us / 1e3), **figures)
+    window = sum(duration for _, duration in trace.steps.values())
+    if window and trace.long_compile_us > COMPILE_SHARE * window:
+        share = 100 * trace.long_compile_us / window
+        return failed("%d long compiles take %.0f %% of the steps" % (trace.long_compiles, share), **figures)
+    return passed("%d operator look-ups, none of them a compile of its own" % trace.compiles, **figures)

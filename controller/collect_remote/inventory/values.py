@@ -1,0 +1,133 @@
+"""The types that a value of the inventory may have; each reader raises InventoryError at the value's
+position.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import shlex
+from pathlib import Path
+
+from .document import Node
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY_TYPE = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+")
+
+
+def name(node: Node, word: str, what: str) -> str:
+    """The name of a host, group or model: it becomes a directory, so plain characters only."""
+    if not _NAME.fullmatch(word):
+        remedy = "use letters, digits, '_', '.' and '-', beginning with a letter, a digit or '_'"
+        if re.fullmatch(r"[A-Za-z0-9_.-]+:[0-9]+", word):
+            remedy = "write the port below the host, as `port:`"
+        raise node.error(f"{word!r} cannot be the name of a {what}", remedy)
+    return word
+
+
+def text(node: Node) -> str:
+    """A non-empty text. Numbers and true/false are refused, because YAML may already have changed them."""
+    if not isinstance(node.value, str):
+        remedy = "quote it" if node.text else "write one plain text"
+        raise node.error(f"{_subject(node)} must be text, not {node.kind}", remedy)
+    if "{{" in node.value:
+        raise node.error(f"{_subject(node)} holds a template", "write the value: templates are not evaluated")
+    if not node.value.strip():
+        raise node.error(
+            f"{_subject(node)} is an empty text", "write a value, or nothing at all to take an inherited one back"
+        )
+    return node.value
+
+
+def word(node: Node) -> str:
+    """A text without blanks that no program can take for an option: an address, a user, a jump host."""
+    value = text(node)
+    if re.search(r"\s", value) or value.startswith("-"):
+        raise node.error(f"{_subject(node)} is not {value!r}", "write it without blanks and without a leading '-'")
+    return value
+
+
+def port(node: Node) -> int:
+    if type(node.value) is not int or not 1 <= node.value <= 65535:
+        raise node.error(
+            f"{_subject(node)} must be a number from 1 to 65535, not {node.text or node.kind}", "mend the value"
+        )
+    return node.value
+
+
+def path(node: Node) -> Path:
+    """A path here, relative to the inventory file; `~` is expanded."""
+    try:
+        return node.path.parent.resolve() / Path(text(node)).expanduser()
+    except RuntimeError as error:
+        raise node.error(f"{_subject(node)}: {error}", "write the path out") from error
+
+
+def scripts(node: Node) -> tuple[str, ...]:
+    """One script or a list of them."""
+    return tuple(text(item) for item in (node.value if isinstance(node.value, tuple) else (node,)))
+
+
+def environment(node: Node) -> dict[str, str | None]:
+    """Variables and their values as written; None for an empty value, which takes an inherited one back."""
+    result: dict[str, str | None] = {}
+    for variable, value in mapping(node).items():
+        if not _VARIABLE.fullmatch(variable):
+            raise (value.key or value).error(
+                f"{variable!r} is not the name of a variable", "use letters, digits and '_'"
+            )
+        if isinstance(value.value, bool | tuple | dict):
+            raise value.error(f"variable {variable} must be text, not {value.kind}", "quote it")
+        if "\0" in value.text:
+            raise value.error(f"variable {variable} holds a NUL character", "remove it")
+        result[variable] = None if value.value is None else value.text
+    return result
+
+
+def host_key(node: Node) -> str:
+    """A public key as "type base64"; a comment after it is dropped. The base64 part names its type, which
+    must agree.
+    """
+    fields = text(node).split()
+    remedy = 'write it as in a .pub file or after the name in `ssh-keyscan HOST`: "ssh-ed25519 AAAA..."'
+    if len(fields) < 2 or not _KEY_TYPE.fullmatch(fields[0]):
+        raise node.error("this is not a public host key", remedy)
+    try:
+        blob = base64.b64decode(fields[1], validate=True)
+    except binascii.Error as error:
+        raise node.error(f"this host key is damaged: {error}", remedy) from error
+    kind = blob[4 : 4 + int.from_bytes(blob[:4], "big")]
+    if kind != fields[0].encode():
+        raise node.error(f"this host key is damaged: it is not of type {fields[0]}", remedy)
+    return f"{fields[0]} {fields[1]}"
+
+
+def jump_of_arguments(node: Node) -> str:
+    """The jump host of Ansible's ansible_ssh_common_args: `-J HOST` or `-o ProxyJump=HOST`, and nothing else."""
+    try:
+        words = shlex.split(text(node))
+    except ValueError as error:
+        raise node.error(f"{_subject(node)}: {error}", "mend the quotes") from error
+    found = re.fullmatch(r"(?:-J ?|-o ?ProxyJump=)([^\s-]\S*)", " ".join(words))
+    if not found:
+        remedy = "write `jump: HOST`; other options of ssh belong in ~/.ssh/config, which is honoured"
+        raise node.error(f"of {_subject(node)} only -J is understood, not {node.value!r}", remedy)
+    return found[1]
+
+
+def interpreter(node: Node) -> str | None:
+    """A Python on the host; None for Ansible's `auto`, `auto_silent` and the like."""
+    value = text(node)
+    return None if re.fullmatch(r"auto(_legacy)?(_silent)?", value) else value
+
+
+def mapping(node: Node) -> dict[str, Node]:
+    if not isinstance(node.value, dict):
+        raise node.error(f"{_subject(node)} must be a mapping, not {node.kind}", "write `key: value` lines below it")
+    return node.value
+
+
+def _subject(node: Node) -> str:
+    return str(node.key.value) if node.key else "this item"

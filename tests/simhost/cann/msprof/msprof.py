@@ -31,6 +31,9 @@ METRICS = {
     8: "ACL_AICORE_MEMORY_ACCESS",
 }
 TASK_TIME = 0x2  # bit of the data type configuration: Level1 and above
+# The real msprof writes for seconds after its first file. torch_npu relies on it: it looks for that file every
+# 0.1 s and gives up when msprof and everything that waits for its end are done before it has seen the file.
+LINGER_SECONDS = 0.5
 
 HELP = """\
 Usage:
@@ -135,6 +138,7 @@ def main(arguments: Sequence[str]) -> int:
             database.export(data)
         else:
             export_text(data)
+        time.sleep(LINGER_SECONDS)
     return 0
 
 

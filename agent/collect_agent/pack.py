@@ -33,7 +33,8 @@ from typing import (
     Union,
 )
 
-from .archive import MANIFEST, check_name
+from .archive import MANIFEST
+from .tarstream import check_name
 
 BLOCK = 1 << 20
 WINDOW = 1 << 15  # what a deflate back reference can reach

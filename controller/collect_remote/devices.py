@@ -117,9 +117,7 @@ def _objection(device: Device, idlest_mb: int, allowed: Collection[int] | None) 
     if used > total * IDLE_SHARE:
         return f"busy: {_memory(used, total)} and no visible process"
     if used > idlest_mb + HIDDEN_MARGIN_MB:
-        return (
-            f"busy: {_memory(used, total)} and no visible process, {_gb(idlest_mb)} on the idlest of its kind"
-        )
+        return f"busy: {_memory(used, total)} and no visible process, {_gb(idlest_mb)} on the idlest of its kind"
     return ""
 
 

@@ -1,7 +1,7 @@
 """Every way a command can end badly: one class a cause, each with its exit code.
 
 An error is one sentence that says what is wrong (`message`) and one that says what to do (`remedy`). The pipeline adds
-where it happened (`stage`, `host`). Nothing else decides an exit status.
+where it happened (`stage`, `host`) and, for a run that failed, the end of its log. Nothing else decides an exit status.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ class CollectError(Exception):
         self.remedy = remedy
         self.stage = stage
         self.host = host
+        self.log: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -92,7 +93,21 @@ class TransferError(CollectError):
     exit_code = 8
 
 
+class StorageError(TransferError):
+    """A disk is full or a directory cannot be written, here or on the host."""
+
+
 class Interrupted(CollectError):
     """The user pressed Ctrl-C; the run on the host was stopped."""
 
     exit_code = 130
+
+
+def from_agent(error: dict[str, str], *, stage: str, host: str) -> CollectError:
+    """The error that the agent reported, as one of ours; an unknown kind is a failed run."""
+    classes: dict[str, type[CollectError]] = {
+        cls.__name__: cls
+        for cls in (NoFreeDevice, EnvironmentUnfit, RunFailed, ProfileInvalid, StorageError, Interrupted)
+    }
+    cls = classes.get(error["kind"], RunFailed)
+    return cls(error["message"], error["remedy"], stage=stage, host=host)

@@ -63,9 +63,7 @@ def parse_mapping(text: str) -> dict[tuple[int, int], int]:
     return mapping
 
 
-def join(
-    report: Report, mapping: Mapping[tuple[int, int], int], *, in_container: bool = False
-) -> tuple[Device, ...]:
+def join(report: Report, mapping: Mapping[tuple[int, int], int], *, in_container: bool = False) -> tuple[Device, ...]:
     """Give every device its logic id; None where nothing tells it for certain.
 
     The mapping decides. Without one: the table's own Device column, the NPU ID on A5, and for the others the

@@ -109,7 +109,7 @@ class _Table:
         elif cells and all(set(cell) <= {".", "…"} for cell in cells):
             pass  # rows that the author of a page left out
         elif self.heading is None:
-            self._read_heading(line, cells)
+            self._read_heading(line, [" ".join(cell.split()) for cell in cells])
         elif idle := _NO_PROCESS.fullmatch(line):
             self.in_processes, self.closed = True, False
             self.idle.add(int(idle[1]))
@@ -123,9 +123,7 @@ class _Table:
     def report(self) -> Report:
         self._lose_upper()
         if self.heading is None or not self.devices:
-            raise NpuSmiFormatError(
-                f"the output of npu-smi is not understood: {self._misfit()}", FORMAT_REMEDY
-            )
+            raise NpuSmiFormatError(f"the output of npu-smi is not understood: {self._misfit()}", FORMAT_REMEDY)
         listed = tuple(
             replace(device, processes=tuple(self.processes.get(key, ())), doubt=self._doubt(key, device))
             for key, device in self.devices.items()
@@ -214,16 +212,14 @@ def _from_upper(heading: _Heading, cells: list[str]) -> Device | None:
     """The device of a first line (id, name, health, power), or None when it is not one."""
     if len(cells) != heading.width:
         return None
-    ids = re.fullmatch(r"([0-9]{1,9})(?: (.+))?", " ".join(cells[: heading.health]).strip())
+    ids = re.fullmatch(r"([0-9]{1,9})(?:\s+(.+))?", " ".join(cells[: heading.health]).strip())
     health = cells[heading.health]
     if not ids or health in _ABSENT or not re.fullmatch(r"[A-Za-z]+", health):
         return None
     values = _VALUE.findall(cells[heading.health + 1])
     named = dict(zip(heading.upper, values, strict=True)) if len(values) == len(heading.upper) else {}
     power = re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,3})?", named.get("Power(W)", ""))
-    return Device(
-        npu=int(ids[1]), name=ids[2] or "", health=health, power_w=float(power[0]) if power else None
-    )
+    return Device(npu=int(ids[1]), name=ids[2] or "", health=health, power_w=float(power[0]) if power else None)
 
 
 def _with_lower(device: Device, heading: _Heading, cells: list[str]) -> Device | None:
@@ -289,7 +285,7 @@ def _process(cells: list[str], width: int) -> Process:
 
 def _cells(line: str) -> list[str]:
     """The cells that a `|` closes on both sides: the last one of a line cut short is not among them."""
-    return [" ".join(cell.split()) for cell in line.split("|")[1:-1]] if line.startswith("|") else []
+    return [cell.strip() for cell in line.split("|")[1:-1]] if line.startswith("|") else []
 
 
 def _number(text: str) -> int | None:

@@ -1,0 +1,62 @@
+"""`python agent.pyz COMMAND ...`: the agent's commands, each imported only when it is called.
+
+start                 a plan as JSON on stdin: create the run, detach its supervisor, follow it
+follow RUN [SEQ]      the events of a run after SEQ
+stop RUN              end a run and prove it
+send RUN [OFFSET]     the result files of a run, from a byte offset
+validate PATH         judge a profile
+supervise RUN, work RUN      what `start` starts
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import List
+
+
+def main(arguments: List[str]) -> int:
+    import json
+
+    from .rundir import RunDir
+
+    command, *rest = arguments
+    if command == "start":
+        from .follow import follow
+        from .start import start
+
+        return follow(start(json.loads(sys.stdin.readline())))
+    if command == "follow":
+        from .follow import follow
+
+        return follow(RunDir(rest[0]), int(rest[1]))
+    if command == "send":
+        from .send import send
+
+        return send(RunDir(rest[0]), int(rest[1]))
+    if command == "stop":
+        from . import events
+        from .stop import stop
+
+        left = stop(RunDir(rest[0]))
+        sys.stdout.write(events.on_wire({"stage": "stop", "left": left}))
+        return 1 if left else 0
+    if command == "supervise":
+        from .supervise import supervise
+
+        return supervise(RunDir(rest[0]))
+    if command == "work":
+        from .worker import work
+
+        return work(RunDir(rest[0]))
+    if command == "validate":
+        from .validate import validate
+
+        verdict = validate(rest[0])
+        json.dump(verdict, sys.stdout, indent=1)
+        return 0 if verdict["verdict"] == "valid" else 7
+    sys.stderr.write(__doc__ or "")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

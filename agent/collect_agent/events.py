@@ -1,0 +1,70 @@
+"""The wire protocol between a run and whoever follows it: one JSON object a line.
+
+On disk (`events.jsonl`) an event stands alone on its line, numbered from 1 by `seq`, stamped by `time` (epoch seconds).
+On the wire it is led by `MARK`, which no login banner prints; every line without it is noise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+MARK = "::collect-remote:: "
+PIPE_VARIABLE = "COLLECT_REMOTE_EVENTS"
+
+Event = Dict[str, Any]
+Emit = Callable[..., None]
+
+
+def encode(event: Event) -> str:
+    return json.dumps(event, separators=(",", ":"))
+
+
+def on_wire(event: Event) -> str:
+    return MARK + encode(event) + "\n"
+
+
+class Journal:
+    """The append-only event file of one run; its only writer is the run's supervisor."""
+
+    def __init__(self, path: str) -> None:
+        self.events: List[Event] = []
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - open for the life of the run
+
+    def write(self, **fields: Any) -> Event:
+        event = {"seq": len(self.events) + 1, "time": round(time.time(), 6), **fields}
+        self.events.append(event)
+        self._file.write(encode(event) + "\n")
+        self._file.flush()
+        return event
+
+    def close(self) -> None:
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+
+def complete_lines(path: str, offset: int) -> Iterator[str]:
+    """The whole lines of a growing file from a byte offset; a last line without its newline is left for later."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            data = file.read()
+    except FileNotFoundError:
+        return
+    for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
+        yield line.decode("utf-8", "replace")
+
+
+def pipe_emitter(descriptor: int) -> Emit:
+    """What a worker calls to report to its supervisor, over the inherited pipe."""
+
+    def emit(stage: str, **fields: Any) -> None:
+        os.write(descriptor, (encode({"stage": stage, **fields}) + "\n").encode())
+
+    return emit
+
+
+def inherited_emitter(environ: Optional[Dict[str, str]] = None) -> Emit:
+    return pipe_emitter(int((environ or dict(os.environ))[PIPE_VARIABLE]))

@@ -1,0 +1,81 @@
+"""What a profile says about itself: everything needed to believe it, computed from the run's own events. Pure."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any, Dict, List
+
+from .events import Event
+from .rundir import RunDir
+
+FORMAT = "collect-remote/1"
+
+
+def stages(events: List[Event]) -> List[Dict[str, Any]]:
+    """Every stage entered, in order, with its duration in seconds; the last one ends at the last event."""
+    entered: List[Dict[str, Any]] = []
+    for event in events:
+        if not entered or entered[-1]["stage"] != event["stage"]:
+            if entered:
+                entered[-1]["seconds"] = round(event["time"] - entered[-1]["started"], 6)
+            entered.append({"stage": event["stage"], "started": event["time"]})
+    if entered:
+        entered[-1]["seconds"] = round(events[-1]["time"] - entered[-1]["started"], 6)
+    return entered
+
+
+def phases(events: List[Event]) -> Dict[str, Dict[str, Any]]:
+    """Per profile (prefill, decode, both, forward): the steps of warm-up and window, seconds each, in order.
+
+    `warmup_kinds` and `step_kinds` name what each step was; in `both` a window holds prefill and decode steps.
+    """
+    result: Dict[str, Dict[str, Any]] = {}
+    for event in events:
+        if event["stage"] not in ("warmup", "profile") or "seconds" not in event:
+            continue
+        window = result.setdefault(
+            event["window"],
+            {"warmup_seconds": [], "warmup_kinds": [], "step_seconds": [], "step_kinds": [], "recompiles": 0},
+        )
+        prefix = "warmup" if event["stage"] == "warmup" else "step"
+        window[prefix + "_seconds"].append(event["seconds"])
+        window[prefix + "_kinds"].append(event["kind"])
+        window["recompiles"] += event.get("recompiles", 0) if prefix == "step" else 0
+    return result
+
+
+def reported(events: List[Event], stage: str, key: str) -> Any:
+    """The last value of `key` that the worker reported in `stage`, or None."""
+    return next((event[key] for event in reversed(events) if event["stage"] == stage and key in event), None)
+
+
+def document(
+    run: RunDir,
+    plan: Dict[str, Any],
+    events: List[Event],
+    device: Dict[str, Any],
+    window_phases: Dict[str, Dict[str, Any]],
+    verdict: Dict[str, Any],
+    files: List[Dict[str, Any]],
+) -> Dict[str, Any]:
+    """The manifest.json of the archive. `files`: path, size (bytes), sha256 of every other member."""
+    versions = dict(
+        plan["versions"], python=platform.python_version(), **(reported(events, "import", "versions") or {})
+    )
+    return {
+        "format": FORMAT,
+        "run_id": run.id,
+        "host": plan["host"],
+        "model": plan["model"],
+        "route": plan["route"],
+        "request": plan["request"],
+        "expected": plan["expected"],
+        "device": dict(device, proof=reported(events, "import", "device")),
+        "versions": versions,
+        "phases": window_phases,
+        "stages": stages(events),
+        "verdict": verdict["verdict"],
+        "checks": verdict["checks"],
+        "profiles": verdict["profiles"],
+        "files": files,
+    }

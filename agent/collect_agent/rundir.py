@@ -1,0 +1,54 @@
+"""The files of one run on the host. The only place that knows their names."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict
+
+ARCHIVE = "profile_l1.tar.gz"
+
+
+class RunDir:
+    """`<workdir>/runs/<run id>`: plain characters only, a real path, readable by its owner and group."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.realpath(path)
+        self.plan = self._in("plan.json")
+        self.events = self._in("events.jsonl")
+        self.log = self._in("run.log")
+        self.pid = self._in("pid.json")
+        self.followed = self._in("followed")
+        self.work = self._in("work")
+        self.profile = self._in("profile")
+        self.archive = self._in(ARCHIVE)
+
+    @property
+    def id(self) -> str:
+        return os.path.basename(self.path)
+
+    def _in(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def create(self, plan: Dict[str, Any]) -> None:
+        """Make the directory and the plan's files. FileExistsError if the run id was used before."""
+        os.makedirs(os.path.dirname(self.path), mode=0o750, exist_ok=True)
+        os.mkdir(self.path, 0o750)
+        os.mkdir(self.work, 0o750)
+        os.mkdir(self.profile, 0o750)
+        for name, text in plan["files"].items():
+            with open(self._in(name), "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(self.plan, "w", encoding="utf-8") as file:
+            json.dump(plan, file, indent=1)
+        self.touch_followed()
+
+    def read_plan(self) -> Dict[str, Any]:
+        with open(self.plan, encoding="utf-8") as file:
+            plan: Dict[str, Any] = json.load(file)
+        return plan
+
+    def touch_followed(self) -> None:
+        """Somebody is following this run now: the orphan rule counts from here."""
+        with open(self.followed, "w", encoding="utf-8"):
+            pass

@@ -1,0 +1,251 @@
+"""The supervisor of one run: outlives the SSH session, holds the device, bounds the time, cleans up, tells the end.
+
+    lease -> worker (import, load, precheck, warm-up, profile, parse) -> harvest -> validate -> pack -> check
+
+Whatever happens, the journal ends with one `end` event and no process of the run is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from types import FrameType
+from typing import Any, Dict, Iterator, List, Optional
+
+from . import archive, events, harvest, lease, manifest, pack, process, validate
+from .failure import Failure
+from .rundir import ARCHIVE, RunDir
+
+TICK_S = 0.5
+GRACE_S = 5.0
+# torch_npu.profiler becomes a no-op, or writes elsewhere, when one of these is set (torch_npu 2.13.0).
+HARMFUL_VARIABLES = ("PROFILING_MODE", "PROFILER_SAMPLECONFIG", "ASCEND_WORK_PATH")
+
+
+def supervise(run: RunDir) -> int:
+    """Run the whole pipeline of `run`; returns the exit status of the supervisor (0 good, 1 not)."""
+    with open(run.pid, "w", encoding="utf-8") as file:
+        json.dump({"pid": os.getpid(), "start_time": process.start_time(os.getpid())}, file)
+    journal = events.Journal(run.events)
+    plan = run.read_plan()
+    end: Dict[str, Any]
+    try:
+        with _watched(run, plan):
+            end = {"status": "done", **_pipeline(run, plan, journal)}
+    except Failure as failure:
+        end = {"status": "failed", "error": failure.to_json()}
+    except OSError as error:
+        traceback.print_exc()
+        end = {"status": "failed", "error": _storage_failure(run, error).to_json()}
+    except Exception as error:  # noqa: BLE001 - the end event must be written whatever happened
+        traceback.print_exc()
+        end = {
+            "status": "failed",
+            "error": Failure("RunFailed", "the agent failed: {!r}".format(error)).to_json(),
+        }
+    left = process.end(run.id, grace_s=GRACE_S, spare=os.getpid())
+    if left:
+        end["left"] = left
+    with contextlib.suppress(OSError):
+        journal.write(stage="end", directory=run.path, log=_tail(run.log), **end)
+        journal.close()
+    return 0 if end["status"] == "done" else 1
+
+
+def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal) -> Dict[str, Any]:
+    started = time.time()
+    held = _lease(plan, run, journal)
+    device = held.device
+    try:
+        _work(run, plan, held, journal)
+    finally:
+        os.close(held.descriptor)
+
+    journal.write(stage="harvest")
+    found = harvest.harvest(run, plan, emit=journal.write)
+
+    journal.write(stage="validate")
+    phases = manifest.phases(journal.events)
+    expected = dict(plan["expected"], since=started, warmup=phases)
+    verdict = validate.validate(run.profile, expected)
+    if verdict["verdict"] != "valid":
+        raise Failure(
+            "ProfileInvalid",
+            "the profile is {}: {}".format(verdict["verdict"], "; ".join(_complaints(verdict)) or "no check passed"),
+            "the raw data are kept on the host in {}".format(run.profile),
+        )
+
+    journal.write(stage="pack")
+    packed = pack.pack(
+        harvest.members(found),
+        run.archive,
+        manifest=lambda files: manifest.document(run, plan, journal.events, device, phases, verdict, files),
+        on_progress=_Pace(journal, "pack"),
+    )
+    journal.write(stage="check")
+    archive.check_archive(run.archive)
+    log_size, log_sha256 = archive.digest_file(run.log)
+    return {
+        "files": [
+            {"name": ARCHIVE, "size": packed["size"], "sha256": packed["sha256"]},
+            {"name": os.path.basename(run.log), "size": log_size, "sha256": log_sha256},
+        ],
+        "device": device,
+    }
+
+
+def _lease(plan: Dict[str, Any], run: RunDir, journal: events.Journal) -> lease.Lease:
+    try:
+        held, holders = lease.take(plan["devices"], run.id)
+    except OSError as error:
+        raise Failure(
+            "EnvironmentUnfit",
+            "cannot use the lease directory: {}".format(error),
+            "make it writable for all users (mode 1777), or name another in {}".format(lease.DIRECTORY_VARIABLE),
+        ) from error
+    if held is None:
+        raise Failure("NoFreeDevice", "; ".join(holders), "wait for that run to end, or name another device")
+    journal.write(stage="lease", device=held.device)
+    return held
+
+
+def _work(run: RunDir, plan: Dict[str, Any], held: lease.Lease, journal: events.Journal) -> None:
+    """Run the plan's program to its end, relaying its events; Failure when it did not end well."""
+    readable, writable = os.pipe()
+    names = {"python": sys.executable, "agent": os.path.abspath(sys.argv[0]), "run": run.path}
+    environment = {name: value for name, value in os.environ.items() if name not in HARMFUL_VARIABLES}
+    environment.update(plan["env"])
+    environment.update(
+        {
+            "ASCEND_RT_VISIBLE_DEVICES": str(held.device["logic"]),
+            "PYTHONUNBUFFERED": "1",
+            events.PIPE_VARIABLE: str(writable),
+        }
+    )
+    worker = subprocess.Popen(
+        [part.format(**names) for part in plan["argv"]],
+        cwd=run.work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        pass_fds=(writable, held.descriptor),
+        preexec_fn=process.die_with_parent,
+    )
+    os.close(writable)
+    error: Optional[Dict[str, str]] = None
+    with os.fdopen(readable, "rb") as pipe:
+        for event in _relay(pipe, worker):
+            if event["stage"] == "error":
+                error = {key: event[key] for key in ("kind", "message", "remedy")}
+            else:
+                journal.write(**event)
+    status = worker.wait()
+    if error:
+        raise Failure(**error)
+    if status:
+        raise Failure("RunFailed", _death(status, run.log), "read {}".format(run.log))
+
+
+def _relay(pipe: Any, worker: "subprocess.Popen[bytes]") -> Iterator[events.Event]:
+    """Events of the worker until it has ended (a child that it left behind may hold the pipe open)."""
+    rest = b""
+    while True:
+        ready, _, _ = select.select([pipe], [], [], TICK_S)
+        if ready:
+            data = os.read(pipe.fileno(), 65536)
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield json.loads(line.decode())
+        elif worker.poll() is not None:
+            return
+
+
+@contextlib.contextmanager
+def _watched(run: RunDir, plan: Dict[str, Any]) -> Iterator[None]:
+    """Raise a Failure in the body when the deadline passes, when nobody follows any more, or on SIGTERM."""
+    deadline = time.monotonic() + plan["deadline_s"]
+
+    def tick(_number: int, _frame: Optional[FrameType]) -> None:
+        if time.monotonic() > deadline:
+            raise Failure(
+                "RunFailed",
+                "not finished after {:g} s (the run's time limit)".format(plan["deadline_s"]),
+                "give it more with --timeout, or read {} to see where it hangs".format(run.log),
+            )
+        if time.time() - os.stat(run.followed).st_mtime > plan["orphan_s"]:
+            raise Failure("Interrupted", "nobody followed the run for {:g} s".format(plan["orphan_s"]))
+
+    def terminate(_number: int, _frame: Optional[FrameType]) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Failure("Interrupted", "stopped on request")
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, terminate)
+    signal.signal(signal.SIGALRM, tick)
+    signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _death(status: int, log: str) -> str:
+    """How the worker ended, with the last line of the log that names a cause."""
+    if status < 0:
+        how = "was killed by {}".format(signal.Signals(-status).name)
+    else:
+        how = "ended with exit status {}".format(status)
+    lines = [line for line in _tail(log) if line.strip()]
+    return "the profiling process {}{}".format(how, ": " + lines[-1] if lines else "")
+
+
+def _storage_failure(run: RunDir, error: OSError) -> Failure:
+    where = error.filename or run.path
+    return Failure(
+        "StorageError",
+        "cannot write on the host: {} ({})".format(error.strerror or error, where),
+        "free some space there, or name another directory with `workdir` in the inventory",
+    )
+
+
+def _complaints(verdict: Dict[str, Any]) -> List[str]:
+    """The messages of the checks that did not pass, those of the whole first."""
+    groups = [("", verdict["checks"])] + [(p["phase"], p["checks"]) for p in verdict["profiles"]]
+    return [
+        "{}{}".format(phase + ": " if phase else "", check["message"])
+        for phase, checks in groups
+        for check in checks
+        if check["verdict"] in ("fail", "unproven")
+    ]
+
+
+def _tail(path: str, lines: int = 30, size: int = 16384) -> List[str]:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+            return file.read().decode("utf-8", "replace").splitlines()[-lines:]
+    except OSError:
+        return []
+
+
+class _Pace:
+    """Progress of a stage as events, a few a second at most."""
+
+    def __init__(self, journal: events.Journal, stage: str, interval_s: float = 0.25) -> None:
+        self._journal, self._stage, self._interval = journal, stage, interval_s
+        self._last = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done == total or now - self._last >= self._interval:
+            self._last = now
+            self._journal.write(stage=self._stage, bytes=done, of=total)

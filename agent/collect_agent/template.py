@@ -1,0 +1,213 @@
+"""The warmed-up torch_npu profiling template.
+
+An adapter owns the model (`load(device, options) -> state`, then `prefill(state)` and `decode(state)`, or
+`forward(state)`; optionally `check(output)`). The template owns synchronisation, steps and the profiler:
+
+    precheck -> warm up outside the profiler -> [profiler: warm-up step | active steps] -> closing step
+
+One call of an adapter is one step. Phases: `prefill`, `decode` (the prefill before it is not recorded), `both` (one
+window: a prefill step, then decode steps), `separate` (two profilers, two directories) and `forward`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, Callable
+
+SKIP_FIRST, WAIT, PROFILER_WARMUP = 0, 0, 1
+MIN_DECODE_STEPS = 5
+PREFILL_STEPS = 1
+
+
+class TemplateError(Exception):
+    """The run cannot give a good profile; `kind` says whose fault it is (EnvironmentUnfit or RunFailed)."""
+
+    def __init__(self, kind: str, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.kind, self.message, self.remedy = kind, message, remedy
+
+
+def windows(phase: str, steps: int) -> dict[str, list[str]]:
+    """The windows to record: {directory name: kinds of the active steps, in order}.
+
+    `steps` counts decode steps (or those of the only kind there is); a prefill that goes with decode is one step.
+    ValueError for an unknown phase or too few steps.
+    """
+    if phase not in ("prefill", "decode", "both", "separate", "forward"):
+        raise ValueError("unknown phase {!r}".format(phase))
+    least = PREFILL_STEPS if phase == "prefill" else MIN_DECODE_STEPS
+    if steps < least:
+        raise ValueError("{} steps are too few for {}: at least {}".format(steps, phase, least))
+    if phase == "both":
+        return {"both": ["prefill"] * PREFILL_STEPS + ["decode"] * steps}
+    if phase == "separate":
+        return {"prefill": ["prefill"] * PREFILL_STEPS, "decode": ["decode"] * steps}
+    return {phase: [phase] * steps}
+
+
+def step_calls(active: int) -> int:
+    """How often `step()` is called for a window of `active` steps: what the schedule needs, and one closing call."""
+    needed = SKIP_FIRST + WAIT + PROFILER_WARMUP + active
+    return needed + 1
+
+
+def profile(
+    adapter: Any, options: dict[str, Any], request: dict[str, Any], output: str, emit: Callable[..., None]
+) -> None:
+    """Load, check, warm up and record; one `*_ascend_pt` directory below `output`/<window> for every window.
+
+    request: phase, steps, warmup_steps, level (0, 1, 2), aic_metrics, export (a list of text, db), with_stack,
+    record_shapes, profile_memory. `emit(stage, **fields)` reports progress; durations are seconds. TemplateError when
+    the environment or the model does not allow a good profile.
+    """
+    plan = windows(request["phase"], request["steps"])
+    emit("import")
+    torch, torch_npu = import_torch()
+    torch.npu.set_device("npu:0")
+    free, total = torch.npu.mem_get_info()
+    emit(
+        "import",
+        versions={"torch": torch.__version__, "torch_npu": torch_npu.__version__},
+        device={
+            "count": torch.npu.device_count(),
+            "name": torch.npu.get_device_name(0),
+            "memory_free_bytes": free,
+            "memory_total_bytes": total,
+            "pid": os.getpid(),
+        },
+    )
+    emit("load")
+    with torch.inference_mode():
+        state = adapter.load("npu:0", options)
+        torch.npu.synchronize()
+        run = Runner(torch, adapter, state)
+
+        emit("precheck")
+        for kind in dict.fromkeys(kind for kinds in plan.values() for kind in run.needed(kinds)):
+            check_output(adapter, kind, run.step(kind)[0])
+
+        for name, kinds in plan.items():
+            run.warm_up(name, kinds, request["warmup_steps"], emit)
+            run.record(torch_npu, name, kinds, request, os.path.join(output, name), emit)
+
+
+def import_torch() -> tuple[Any, Any]:
+    """torch and torch_npu with a usable device, or a TemplateError that says what is missing."""
+    try:
+        import torch
+        import torch_npu
+    except ImportError as error:
+        raise TemplateError(
+            "EnvironmentUnfit",
+            "cannot import torch_npu with {}: {}".format(sys.executable, error),
+            "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)",
+        ) from error
+    if not torch.npu.is_available():
+        raise TemplateError(
+            "EnvironmentUnfit",
+            "torch.npu.is_available() is False (ASCEND_RT_VISIBLE_DEVICES={})".format(
+                os.environ.get("ASCEND_RT_VISIBLE_DEVICES", "")
+            ),
+            "check the driver with npu-smi info as this user; a profile is never taken on the CPU",
+        )
+    return torch, torch_npu
+
+
+def check_output(adapter: Any, kind: str, output: Any) -> None:
+    """Refuse an empty output before anything is measured; the adapter's own `check` sees it too."""
+    if output is None or (hasattr(output, "numel") and output.numel() == 0):
+        raise TemplateError("RunFailed", "the {} step returned nothing".format(kind), "return the model's output")
+    if hasattr(adapter, "check"):
+        adapter.check(output)
+
+
+class Runner:
+    """One adapter and its state: every step is synchronised, timed, and counted for recompilations."""
+
+    def __init__(self, torch: Any, adapter: Any, state: Any) -> None:
+        self.torch, self.adapter, self.state = torch, adapter, state
+
+    @staticmethod
+    def needed(kinds: list[str]) -> list[str]:
+        """The kinds to run so that `kinds` can: a decode step needs a prefill before it."""
+        return ["prefill", *kinds] if "decode" in kinds and "prefill" not in kinds else kinds
+
+    def step(self, kind: str) -> tuple[Any, float, int]:
+        """Run one step to its end on the device: (output, seconds, recompilations)."""
+        compiled, begin = self.compilations(), time.perf_counter()
+        output = getattr(self.adapter, kind)(self.state)
+        self.torch.npu.synchronize()
+        return output, round(time.perf_counter() - begin, 6), self.compilations() - compiled
+
+    def compilations(self) -> int:
+        """Graphs that torch.compile has made so far in this process; 0 while it was never used."""
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        return dynamo.counters["stats"]["unique_graphs"] if dynamo else 0
+
+    def warm_up(self, name: str, kinds: list[str], count: int, emit: Callable[..., None]) -> None:
+        """`count` steps of every kind outside the profiler, with the shapes that the window will have."""
+        for kind in dict.fromkeys(self.needed(kinds)):
+            for number in range(1, count + 1):
+                _, seconds, _ = self.step(kind)
+                emit("warmup", window=name, kind=kind, step=number, of=count, seconds=seconds)
+
+    def record(
+        self,
+        torch_npu: Any,
+        name: str,
+        kinds: list[str],
+        request: dict[str, Any],
+        directory: str,
+        emit: Callable[..., None],
+    ) -> None:
+        """Record one window: the profiler's own warm-up step, the active steps, the closing `step()`."""
+        if "decode" in kinds:
+            self.step("prefill")  # a fresh cache, so that decode starts where the warm-up started
+        profiler = torch_npu.profiler
+        sequence = [kinds[0]] * PROFILER_WARMUP + kinds
+        calls = 0
+        with profiler.profile(
+            activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU],
+            schedule=profiler.schedule(
+                skip_first=SKIP_FIRST, wait=WAIT, warmup=PROFILER_WARMUP, active=len(kinds), repeat=1
+            ),
+            on_trace_ready=profiler.tensorboard_trace_handler(directory),
+            experimental_config=experimental_config(profiler, request),
+            record_shapes=request["record_shapes"],
+            profile_memory=request["profile_memory"],
+            with_stack=request["with_stack"],
+        ) as prof:
+            for number, kind in enumerate(sequence, 1 - PROFILER_WARMUP):
+                _, seconds, recompiles = self.step(kind)
+                if number >= 1:
+                    emit(
+                        "profile",
+                        window=name,
+                        kind=kind,
+                        step=number,
+                        of=len(kinds),
+                        seconds=seconds,
+                        recompiles=recompiles,
+                    )
+                if number == len(kinds):
+                    emit("parse", window=name)  # torch_npu saves and parses inside the step() that closes the window
+                prof.step()
+                calls += 1
+            prof.step()
+            calls += 1
+        if calls != step_calls(len(kinds)):
+            raise TemplateError("RunFailed", "the window of {} was not closed: {} step() calls".format(name, calls))
+
+
+def experimental_config(profiler: Any, request: dict[str, Any]) -> Any:
+    """torch_npu's own configuration object; Level0 takes no AI-core metrics."""
+    metrics = request["aic_metrics"] if request["level"] > 0 else "AiCoreNone"
+    export = [getattr(profiler.ExportType, name.capitalize()) for name in request["export"]]
+    return profiler._ExperimentalConfig(
+        profiler_level=getattr(profiler.ProfilerLevel, "Level{}".format(request["level"])),
+        aic_metrics=getattr(profiler.AiCMetrics, metrics),
+        # One export type goes as a plain value: older releases know no list.
+        export_type=export[0] if len(export) == 1 else export,
+    )

@@ -1,0 +1,48 @@
+"""The process that holds the model: runs the template and says over the pipe what went wrong, if anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from typing import Any, Dict
+
+from . import adapters, events, template
+from .rundir import RunDir
+
+
+def work(run: RunDir) -> int:
+    """Profile as the run's `request.json` says (adapter, options, request); 0 when the template ran to its end."""
+    emit = events.inherited_emitter()
+    with open(os.path.join(run.path, "request.json"), encoding="utf-8") as file:
+        asked: Dict[str, Any] = json.load(file)
+    name = asked["adapter"]
+    try:
+        emit("import")
+        template.import_torch()
+        adapter = adapters.find(os.path.join(run.path, name) if name.endswith(".py") else name)
+        template.profile(adapter, asked["options"], asked["request"], run.profile, emit)
+    except template.TemplateError as error:
+        emit("error", kind=error.kind, message=error.message, remedy=error.remedy)
+    except ImportError as error:
+        traceback.print_exc()
+        emit(
+            "error",
+            kind="EnvironmentUnfit",
+            message="the adapter {} cannot be imported: {}".format(name, error),
+            remedy="install what it needs in the host's Python, or use another adapter",
+        )
+    except Exception as error:  # noqa: BLE001 - whatever a model raises is the run's failure, told in one line
+        traceback.print_exc()
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        emit(
+            "error",
+            kind="RunFailed",
+            message="the model raised {}: {} ({}:{})".format(
+                type(error).__name__, error, os.path.basename(place.filename), place.lineno
+            ),
+            remedy="the end of the log shows where; the model runs as it would without the profiler",
+        )
+    else:
+        return 0
+    return 1

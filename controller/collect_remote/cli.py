@@ -1,0 +1,208 @@
+"""The command line: parses, calls, renders. No logic, and nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import __version__
+from .errors import CollectError, UsageError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit status (see docs/exit-codes in the README)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    debug, as_json = "--debug" in given, "--json" in given
+    try:
+        options = _parser().parse_args(given)
+        if options.command is None:
+            return _collect(options)
+        status: int = options.command(options)
+    except CollectError as error:
+        if debug:
+            raise
+        _complain(error, as_json)
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing is left to say, not even at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _complain(error: CollectError, as_json: bool) -> None:
+    for line in error.log:
+        sys.stderr.write(f"    | {line}\n")
+    where = f"{error.host}: " if error.host and error.host not in error.message else ""
+    during = f" (while {error.stage})" if error.stage else ""
+    sys.stderr.write(f"error: {where}{error.message}{during}\n")
+    if error.remedy:
+        sys.stderr.write(f"  try: {error.remedy}\n")
+    if as_json:
+        _print_json({"error": error.to_json()})
+
+
+def _print_json(document: Any) -> None:
+    json.dump(document, sys.stdout, indent=1, default=str)
+    sys.stdout.write("\n")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"see {self.prog} --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    from .request import AIC_METRICS, EXPORTS, PHASES
+
+    shared = _Parser(add_help=False)
+    shared.add_argument("-i", "--inventory", type=Path, metavar="FILE", help="default: inventory.yaml")
+    shared.add_argument("--json", action="store_true", help="one JSON document on stdout, everything else on stderr")
+    shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+    parser = _Parser(
+        prog="collect-remote",
+        parents=[shared],
+        description="Collect a verified torch_npu profile from a remote Ascend host.",
+        epilog="Exit codes: 0 good, 2 usage or inventory, 3 host unreachable or refused, 4 no free device, "
+        "5 host not fit, 6 run failed, 7 profile not valid, 8 transfer or storage failed, 130 interrupted.",
+    )
+    parser.set_defaults(command=None)
+    parser.add_argument("--version", action="version", version=f"collect-remote {__version__}")
+    what = parser.add_argument_group("what to collect")
+    what.add_argument("--host", help="a host of the inventory")
+    what.add_argument("--model", help="a model of the inventory")
+    what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
+    what.add_argument("--warmup-steps", type=int, default=2, metavar="N", help="outside the profiler (default 2)")
+    what.add_argument("--steps", type=int, metavar="N", help="active decode steps (default 10, forward 5, prefill 1)")
+    what.add_argument("--device", metavar="ID", help="NPU, NPU.chip or logic:N (default: the best free one)")
+    what.add_argument(
+        "--timeout", type=_duration, default=3600.0, metavar="T", help="of the run: 90s, 30m, 2h (default 1h)"
+    )
+    profiler = parser.add_argument_group("torch_npu.profiler")
+    profiler.add_argument("--level", type=int, choices=(0, 1, 2), default=1)
+    profiler.add_argument("--aic-metrics", choices=AIC_METRICS, default="PipeUtilization")
+    profiler.add_argument("--with-stack", action="store_true")
+    profiler.add_argument("--record-shapes", action="store_true")
+    profiler.add_argument("--profile-memory", action="store_true")
+    profiler.add_argument("--export", choices=EXPORTS, default="text")
+    output = parser.add_argument_group("output")
+    output.add_argument("--out", type=Path, metavar="DIR", help="default: profiles/<host>/<model>/<run id>")
+    output.add_argument("--dry-run", action="store_true", help="show device and plan, change nothing")
+
+    commands = parser.add_subparsers(title="other commands", metavar="COMMAND", parser_class=_Parser)
+
+    devices = commands.add_parser("devices", parents=[shared], help="which NPUs are free, and why not")
+    devices.add_argument("--host", required=True)
+    devices.set_defaults(command=_devices)
+
+    validate = commands.add_parser("validate", parents=[shared], help="judge a profile: a directory or an archive")
+    validate.add_argument("path", type=Path)
+    validate.set_defaults(command=_validate)
+
+    template = commands.add_parser("template", parents=[shared], help="the profiling template as one script")
+    template.add_argument("--phase", choices=PHASES, default="both")
+    template.set_defaults(command=_template)
+    return parser
+
+
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|)", text)
+    if not found or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 90s, 30m or 2h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def _collect(options: argparse.Namespace) -> int:
+    for name in ("host", "model"):
+        if getattr(options, name) is None:
+            raise UsageError(f"--{name} is missing", "collect-remote --host HOST --model MODEL, or --help")
+    from . import collect, inventory, progress, render
+    from .request import Request
+
+    request = Request(
+        host=options.host,
+        model=options.model,
+        phase=options.phase,
+        warmup_steps=options.warmup_steps,
+        steps=options.steps,
+        device=options.device,
+        level=options.level,
+        aic_metrics=options.aic_metrics,
+        with_stack=options.with_stack,
+        record_shapes=options.record_shapes,
+        profile_memory=options.profile_memory,
+        export=options.export,
+        timeout=options.timeout,
+        out=options.out,
+    )
+    host = inventory.load(options.inventory or Path("inventory.yaml")).host(request.host)
+    report = progress.reporter()
+    try:
+        if options.dry_run:
+            preview = collect.preview(request, host, report)
+            document, text = render.preview_document(preview), render.preview_text(preview)
+        else:
+            result = collect.collect(request, host, report)
+            document, text = render.result_document(result), render.result_text(result)
+    finally:
+        report.close()
+    if options.json:
+        _print_json(document)
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+def _devices(options: argparse.Namespace) -> int:
+    from . import collect, inventory, render
+
+    host = inventory.load(options.inventory or Path("inventory.yaml")).host(options.host)
+    verdicts = collect.devices(host)
+    if options.json:
+        _print_json(render.devices_document(verdicts))
+    else:
+        sys.stdout.write(render.devices_text(verdicts))
+    return 0
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from collect_agent.validate import validate
+
+    from . import render
+    from .errors import ProfileInvalid
+
+    if not options.path.exists():
+        raise UsageError(f"there is no {options.path}", "give a profile directory or a profile_l1.tar.gz")
+    verdict = validate(str(options.path))
+    if options.json:
+        _print_json(verdict)
+    else:
+        sys.stdout.write(render.verdict_text(verdict))
+    return 0 if verdict["verdict"] == "valid" else ProfileInvalid.exit_code
+
+
+def _template(options: argparse.Namespace) -> int:
+    from .standalone import script
+
+    text = script(options.phase)
+    if options.json:
+        _print_json({"phase": options.phase, "script": text})
+    else:
+        sys.stdout.write(text)
+    return 0

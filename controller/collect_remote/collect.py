@@ -1,0 +1,230 @@
+"""The pipeline of one run, from a request to a published result; every stage takes data and returns data.
+
+connect -> survey -> choose a device -> plan -> start and follow the run -> pull -> verify -> publish
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from collect_agent import archive
+from collect_agent.events import Event
+from collect_agent.manifest import stages
+from collect_agent.rundir import ARCHIVE
+from collect_agent.tarstream import ArchiveError
+
+from . import __version__, deploy, npu_smi, store, transfer
+from .devices import Device, Verdict, choose, judge, visible_ids
+from .errors import CollectError, EnvironmentUnfit, Interrupted, TransferError, from_agent
+from .inventory import Host
+from .remote import Remote
+from .request import Request, window
+from .routes import template
+from .routes.plan import Plan
+from .run import ORPHAN_S, Run
+from .survey import Facts, check, survey
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A published profile: its directory and what its manifest says."""
+
+    directory: Path
+    manifest: dict[str, Any]
+
+    @property
+    def archive(self) -> Path:
+        return self.directory / ARCHIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a run would do: `collect-remote --dry-run`."""
+
+    facts: Facts
+    devices: tuple[Device, ...]
+    plan: Plan
+    agent: str
+
+
+def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Result:
+    """Collect one profile and publish it. Raises the CollectError that says what went wrong.
+
+    `on_event` is called in this thread with every event: the controller's own stages and those of the agent.
+    KeyboardInterrupt stops the run on the host and becomes Interrupted.
+    """
+    run_id = f"{datetime.now():%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+    place = store.place(request, run_id)
+    log = _Log(on_event)
+    with _told(log, host.name), store.incoming(place) as incoming, _opened(host, log) as remote:
+        agent = deploy.build()
+        preview = _prepare(request, host, remote, agent, log)
+        run = Run(remote, preview.facts, agent, _document(request, run_id, preview, agent))
+        log(stage="start", run=run_id, upload=not preview.facts.agent_present)
+        files = _follow(run, log)["files"]
+        log.kept = run.directory
+        log(stage="pull", bytes=0, of=sum(file["size"] for file in files))
+        with transfer.pull(run, files, incoming, lambda done, of: log(stage="pull", bytes=done, of=of)) as stream:
+            log(stage="verify")
+            manifest = _verified(incoming / ARCHIVE)
+            log(stage="publish")
+            manifest["archive"] = next(file for file in files if file["name"] == ARCHIVE)
+            manifest["stages"] = stages(log.events)
+            store.publish(place, manifest)
+            stream.send(b"ok\n")
+    return Result(place.final, manifest)
+
+
+def preview(request: Request, host: Host, on_event: OnEvent | None = None) -> Preview:
+    """Everything up to the plan; nothing is uploaded or started."""
+    log = _Log(on_event)
+    with _told(log, request.host), _opened(host, log) as remote:
+        return _prepare(request, host, remote, deploy.build(), log)
+
+
+def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
+    """The verdict on every NPU of a host, in npu-smi's order."""
+    log = _Log(on_event)
+    with _told(log, host.name), _opened(host, log) as remote:
+        log(stage="survey")
+        return _verdicts(survey(remote, host, deploy.build().name))
+
+
+class _Log:
+    """Events on their way to the caller; the first of every stage is remembered for the manifest.
+
+    `kept` names the finished run on the host, once there is one: it stays there until its result is published.
+    """
+
+    def __init__(self, on_event: OnEvent | None) -> None:
+        self.events: list[Event] = []
+        self.kept = ""
+        self._on_event = on_event
+
+    def __call__(self, **fields: Any) -> None:
+        # Every time is this machine's: the host's clock may differ.
+        event = {**fields, "time": round(time.time(), 6)}
+        if self.stage != event["stage"]:
+            self.events.append(event)
+        if self._on_event:
+            self._on_event(event)
+
+    @property
+    def stage(self) -> str:
+        return self.events[-1]["stage"] if self.events else ""
+
+
+@contextlib.contextmanager
+def _told(log: _Log, host: str) -> Iterator[None]:
+    """Add where it happened to whatever goes wrong; a Ctrl-C that nobody has answered yet becomes Interrupted."""
+    try:
+        yield
+    except CollectError as error:
+        error.stage = error.stage or log.stage
+        error.host = error.host or host
+        raise
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted before anything was started on the host", stage=log.stage, host=host) from error
+
+
+@contextlib.contextmanager
+def _opened(host: Host, log: _Log) -> Iterator[Remote]:
+    log(stage="connect")
+    with Remote(host) as remote:
+        yield remote
+
+
+def _prepare(request: Request, host: Host, remote: Remote, agent: deploy.Agent, log: _Log) -> Preview:
+    model = host.model(request.model)
+    asked = window(request, model)
+    log(stage="survey")
+    facts = survey(remote, host, agent.name)
+    check(facts)
+    log(stage="choose")
+    candidates = choose(_verdicts(facts), request.device)
+    return Preview(facts, tuple(candidates), template.plan(request, asked, model, host), agent.name)
+
+
+def _verdicts(facts: Facts) -> tuple[Verdict, ...]:
+    if facts.npu_smi is None:
+        raise EnvironmentUnfit(
+            "npu-smi is not on PATH, nor in /usr/local/sbin, /usr/local/bin or /usr/local/dcmi",
+            "install the driver's tools, or mount npu-smi into the container",
+        )
+    (status, info), (_, mapping) = facts.npu_smi_output
+    found = npu_smi.devices(info, mapping, in_container=facts.in_container, status=status)
+    return judge(found, allowed=visible_ids(facts.visible_devices))
+
+
+def _document(request: Request, run_id: str, preview: Preview, agent: deploy.Agent) -> dict[str, Any]:
+    """What the agent gets on its standard input: see `collect_agent.start`."""
+    facts, plan = preview.facts, preview.plan
+    asked = dataclasses.asdict(request)
+    del asked["out"]
+    return {
+        "run_id": run_id,
+        "workdir": facts.workdir,
+        "host": request.host,
+        "model": request.model,
+        "route": plan.route,
+        "request": asked,
+        "versions": {
+            "collect_remote": __version__,
+            "agent": agent.name,
+            "cann": facts.cann_version,
+            **facts.versions,
+        },
+        "devices": [
+            {"label": d.label, "npu": d.npu, "chip": d.chip, "logic": d.logic, "name": d.name} for d in preview.devices
+        ],
+        "files": dict(plan.files),
+        "argv": list(plan.argv),
+        "env": dict(plan.env),
+        "expected": dict(plan.expected),
+        "deadline_s": request.timeout,
+        "orphan_s": ORPHAN_S,
+    }
+
+
+def _follow(run: Run, log: _Log) -> Event:
+    """Follow the run to its good end. The error of a bad one carries the end of the run's log."""
+    name = run.remote.host.name
+    try:
+        for event in run.events():
+            if event["stage"] == "end":
+                if event["status"] == "done":
+                    return event
+                error = from_agent(event["error"], stage=log.stage, host=name)
+                error.log = tuple(event["log"])
+                raise error
+            log(**event)
+    except KeyboardInterrupt as interrupt:
+        try:
+            left = run.stop()
+        except CollectError as error:
+            raise Interrupted(
+                f"interrupted; run {run.id} could not be stopped: {error.message}",
+                f"it ends by itself when nobody follows it for {ORPHAN_S / 60:g} minutes",
+            ) from interrupt
+        what = f"pids {left} could not be ended" if left else "nothing of it is left and its device is free"
+        raise Interrupted(f"interrupted: run {run.id} was stopped on {name}, {what}") from interrupt
+    raise AssertionError("a run's events end with `end`")
+
+
+def _verified(path: Path) -> dict[str, Any]:
+    """Read the pulled archive to its end, as the host did; its manifest."""
+    try:
+        manifest: dict[str, Any] = archive.check_archive(str(path))["manifest"]
+    except ArchiveError as error:
+        raise TransferError(f"the pulled archive {error}", "run the command again") from error
+    return manifest

@@ -1,0 +1,92 @@
+"""The probe that the survey runs on the host: one JSON document about everything a run depends on.
+
+The text below is data here and a program there. It runs under whatever `python3` the host has, so it keeps to what
+Python 2.7 and every 3.x understand; versions that are too old are told apart by what it prints, not by a syntax error.
+"""
+
+from __future__ import annotations
+
+SOURCE = r'''
+import json, os, subprocess, sys, time
+
+def npu_smi(path, arguments):
+    """Start one npu-smi; the library path is the driver's, which CANN's set_env.sh does not always add."""
+    environment = dict(os.environ, LC_ALL="C")
+    driver = "/usr/local/Ascend/driver/lib64"
+    libraries = [d for d in (driver, driver + "/common", driver + "/driver") if os.path.isdir(d)]
+    environment["LD_LIBRARY_PATH"] = ":".join(libraries + [environment.get("LD_LIBRARY_PATH", "")])
+    return subprocess.Popen([path] + arguments, stdin=open(os.devnull), stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, env=environment)
+
+def which(name, extra=()):
+    for folder in os.environ.get("PATH", "").split(":") + list(extra):
+        path = os.path.join(folder, name)
+        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+def finish(process, until):
+    """[status, text]; status 124, as coreutils has it, when it had to be killed."""
+    import threading
+    timer = threading.Timer(max(0.1, until - time.time()), process.kill)
+    timer.start()
+    text = process.communicate()[0].decode("utf-8", "replace")
+    timed_out = not timer.is_alive()
+    timer.cancel()
+    return [124 if timed_out else process.returncode, text]
+
+def version(name):
+    """Version of an installed distribution, "unknown" for a package without one, None when there is none."""
+    try:
+        from importlib import metadata
+        return metadata.version(name)
+    except Exception:
+        pass
+    try:
+        from importlib import util
+        return "unknown" if util.find_spec(name) else None
+    except Exception:
+        return None
+
+def space(path):
+    """Bytes free for us on the file system that will hold `path`."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    info = os.statvfs(path)
+    return info.f_bavail * info.f_frsize
+
+def writable(path):
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+
+mark, workdir, agent = sys.argv[1:4]
+smi = which("npu-smi", ("/usr/local/sbin", "/usr/local/bin", "/usr/local/dcmi"))
+running = [npu_smi(smi, arguments) for arguments in (["info"], ["info", "-m"])] if smi else []
+workdir = os.path.realpath(os.path.expanduser(workdir))
+cann = os.environ.get("ASCEND_TOOLKIT_HOME") or os.environ.get("ASCEND_HOME_PATH") or ""
+cann_version = None
+for name in ("version.cfg", "version.info", os.path.join("compiler", "version.info")):
+    if cann and os.path.isfile(os.path.join(cann, name)):
+        with open(os.path.join(cann, name)) as file:
+            cann_version = file.read(2000)
+        break
+facts = {
+    "python": {"path": sys.executable, "version": list(sys.version_info[:3])},
+    "workdir": workdir,
+    "workdir_writable": writable(workdir),
+    "free_bytes": space(workdir),
+    "agent_present": os.path.isfile(os.path.join(workdir, "agent", agent)),
+    "msprof": which("msprof"),
+    "path": os.environ.get("PATH", ""),
+    "visible_devices": os.environ.get("ASCEND_RT_VISIBLE_DEVICES"),
+    "in_container": os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"),
+    "cann": cann or None,
+    "cann_version": cann_version,
+    "versions": dict((name, version(name)) for name in ("torch", "torch_npu", "transformers", "diffusers")),
+    "npu_smi": smi,
+}
+until = time.time() + 45
+facts["npu_smi_output"] = [finish(process, until) for process in running]
+sys.stdout.write("\n" + mark + "facts " + json.dumps(facts) + "\n")
+'''

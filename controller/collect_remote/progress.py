@@ -1,0 +1,109 @@
+"""What a person sees while it runs: tqdm bars on a terminal, plain lines elsewhere, always on stderr."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TextIO
+
+from collect_agent.events import Event
+
+TITLES = {
+    "connect": "connecting",
+    "survey": "looking at the host",
+    "choose": "choosing a device",
+    "start": "starting the run",
+    "lease": "leasing a device",
+    "import": "importing torch_npu",
+    "load": "loading the model",
+    "precheck": "checking the model's output",
+    "warmup": "warming up",
+    "profile": "profiling",
+    "parse": "saving and parsing",
+    "harvest": "finding the profile",
+    "validate": "validating",
+    "pack": "packing",
+    "check": "checking the archive",
+    "pull": "pulling",
+    "verify": "verifying",
+    "publish": "publishing",
+}
+
+
+class Plain:
+    """One line a stage, with the time since the start in seconds; one a step where stages have steps."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._stage, self._started = out, "", 0.0
+
+    def __call__(self, event: Event) -> None:
+        self._started = self._started or event["time"]
+        entered = event["stage"] != self._stage
+        self._stage = event["stage"]
+        detail = _detail(event)
+        if entered or detail:
+            title = TITLES.get(event["stage"], event["stage"])
+            self._out.write(f"{event['time'] - self._started:7.1f} s  {title}{': ' + detail if detail else ''}\n")
+            self._out.flush()
+
+    def close(self) -> None:
+        pass
+
+
+class Bars:
+    """A line a stage; a bar where there is something to count (warm-up steps, active steps, bytes)."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._stage = out, ""
+        self._bar: Any = None
+        self._plain = Plain(out)
+
+    def __call__(self, event: Event) -> None:
+        total = event.get("of")
+        if event["stage"] != self._stage:
+            self.close()
+            self._stage = event["stage"]
+        if total is None:
+            self.close()
+            self._plain(event)
+            return
+        done, unit = (event["bytes"], "B") if "bytes" in event else (event["step"], "step")
+        if self._bar is None or self._bar.total != total or done < self._bar.n:
+            self.close()
+            self._bar = self._new_bar(event, total, unit)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _new_bar(self, event: Event, total: int, unit: str) -> Any:
+        from tqdm import tqdm
+
+        title = TITLES.get(event["stage"], event["stage"])
+        kind = event.get("kind", "")
+        return tqdm(
+            desc=f"{title} {kind}".strip(),
+            total=total,
+            unit=unit,
+            unit_scale=unit == "B",
+            unit_divisor=1024,
+            file=self._out,
+            dynamic_ncols=True,
+        )
+
+
+def reporter(out: TextIO | None = None) -> Plain | Bars:
+    """The one that fits the stream (stderr by default)."""
+    stream = out or sys.stderr
+    return Bars(stream) if stream.isatty() else Plain(stream)
+
+
+def _detail(event: Event) -> str:
+    if event["stage"] == "lease" and "device" in event:
+        return str(event["device"]["label"])
+    if event["stage"] in ("warmup", "profile") and "step" in event:
+        return f"{event['kind']} step {event['step']} of {event['of']}, {event['seconds'] * 1e3:.1f} ms"
+    if "bytes" in event and event["bytes"] == event["of"] and event["of"]:
+        return f"{event['of'] / 1e6:.1f} MB"
+    return ""

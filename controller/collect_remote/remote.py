@@ -1,0 +1,260 @@
+"""One SSH connection to a host: run a script, or stream with it. Strict host keys; a time-out on every wait.
+
+Everything is a bash script on the standard input of one exec channel: nothing has to survive the quoting rules of the
+login shell, and a container or a banner changes nothing. Standard output and error come back as one stream; what we
+look for in it is led by a marker (see `collect_agent.events`), everything else is noise and kept for error messages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+import paramiko
+
+from . import host_keys
+from .errors import AuthError, ConnectError, UnreachableError
+from .inventory import Host
+from .ssh_config import Hop, resolve, resolve_jump
+
+SHELL = "exec bash --norc --noprofile"
+WINDOW = 4 * 1024 * 1024  # bytes; larger ones cost the server more than they bring on a near link
+REKEY_BYTES = 2**35  # paramiko can dead-lock while it re-keys (paramiko #822); OpenSSH's own limit for AES is 2**36
+KEEPALIVE_S = 15
+DEAD_AFTER_S = 45
+
+
+class Stream:
+    """One running script: its output line by line or byte by byte, its input, its exit status."""
+
+    def __init__(self, channel: paramiko.Channel, where: str) -> None:
+        self._channel, self._where = channel, where
+        self._buffer = bytearray()
+        self.noise: deque[str] = deque(maxlen=20)
+
+    def lines(self, timeout: float) -> Iterator[bytes]:
+        """Lines without their ends, until the script ends. UnreachableError after `timeout` seconds of silence."""
+        while True:
+            end = self._buffer.find(b"\n")
+            while end < 0:
+                if not self._fill(timeout):
+                    if self._buffer:
+                        yield bytes(self._buffer)
+                    return
+                end = self._buffer.find(b"\n")
+            line = bytes(self._buffer[:end])
+            del self._buffer[: end + 1]
+            yield line
+
+    def blocks(self, length: int, timeout: float) -> Iterator[bytes]:
+        """Exactly `length` bytes, in blocks as they come. UnreachableError when they end early or stall."""
+        while length:
+            if not self._buffer and not self._fill(timeout):
+                raise UnreachableError(f"{self._where}: the stream ended {length} bytes early")
+            block = bytes(self._buffer[:length])
+            del self._buffer[: len(block)]
+            length -= len(block)
+            yield block
+
+    def send(self, data: bytes) -> None:
+        try:
+            self._channel.sendall(data)
+        except OSError as error:
+            raise UnreachableError(f"{self._where}: the connection broke: {error}") from error
+
+    def status(self) -> int:
+        """Exit status; -1 when the connection took it along."""
+        return self._channel.recv_exit_status()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _fill(self, timeout: float) -> bool:
+        self._channel.settimeout(timeout)
+        try:
+            data = self._channel.recv(1 << 20)
+        except TimeoutError as error:
+            raise UnreachableError(
+                f"{self._where}: no sign of life for {timeout:g} s",
+                "check the network and the load of the host",
+            ) from error
+        self._buffer += data
+        return bool(data)
+
+
+class Remote:
+    """A connection that can be opened again. Use as a context manager."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self._clients: list[paramiko.SSHClient] = []
+
+    def __enter__(self) -> Remote:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Connect, through every jump host. ConnectError with the cause; nothing stays open then."""
+        last = resolve(self.host)
+        hops = [*map(resolve_jump, last.jumps), last]
+        try:
+            for hop in hops:
+                self._clients.append(self._connect(hop))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for client in reversed(self._clients):
+            client.close()
+        self._clients.clear()
+
+    @property
+    def is_open(self) -> bool:
+        transport = self._clients[-1].get_transport() if self._clients else None
+        return transport is not None and transport.is_active()
+
+    def reopen(self, patience_s: float, on_wait: Callable[[], None] = lambda: None) -> None:
+        """Connect again after a loss, with growing pauses; the last error when `patience_s` seconds have passed."""
+        until, pause = time.monotonic() + patience_s, 0.5
+        while True:
+            self.close()
+            try:
+                self.open()
+            except UnreachableError:
+                if time.monotonic() + pause > until:
+                    raise
+                on_wait()
+                time.sleep(pause)
+                pause = min(2 * pause, 15.0)
+            else:
+                return
+
+    def stream(self, script: str) -> Stream:
+        """Start `script` (bash) and leave its input open. UnreachableError when no channel can be had."""
+        where = self.host.name
+        transport = self._clients[-1].get_transport() if self._clients else None
+        if transport is None:
+            raise UnreachableError(f"{where}: not connected")
+        try:
+            channel = transport.open_session(window_size=WINDOW, timeout=30)
+            channel.set_combine_stderr(True)
+            channel.exec_command(SHELL)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
+        stream = Stream(channel, where)
+        # A function is read whole before it runs, so that no command in it can eat the rest of the script.
+        stream.send(f"main() {{\n{script}\n}}\nmain\nexit\n".encode())
+        return stream
+
+    def _connect(self, hop: Hop) -> paramiko.SSHClient:
+        client = paramiko.SSHClient()
+        host_keys.install(client, hop)
+        # With a socket given, name and port only say under which name the key is known.
+        name, port = (hop.alias, 22) if hop.alias else (hop.address, hop.port)
+        with _explained(hop, time.monotonic()), contextlib.ExitStack() as on_failure:
+            sock = self._socket(hop)
+            on_failure.callback(sock.close)
+            on_failure.callback(client.close)
+            client.connect(
+                name,
+                port,
+                username=hop.user,
+                key_filename=[str(path) for path in hop.identity_files],  # type: ignore[arg-type] # stubs know one
+                allow_agent=not hop.identities_only,
+                look_for_keys=False,
+                sock=sock,
+                timeout=hop.connect_timeout,
+                banner_timeout=30,
+                auth_timeout=30,
+                channel_timeout=30,
+                transport_factory=_transport,
+            )
+            on_failure.pop_all()
+        transport = client.get_transport()
+        assert transport is not None  # noqa: S101 - connect() returned
+        transport.set_keepalive(KEEPALIVE_S)
+        return client
+
+    def _socket(self, hop: Hop) -> Any:
+        if self._clients:
+            inner = self._clients[-1].get_transport()
+            assert inner is not None  # noqa: S101 - the hop before is connected
+            return inner.open_channel(
+                "direct-tcpip", (hop.address, hop.port), ("127.0.0.1", 0), timeout=hop.connect_timeout
+            )
+        if hop.proxy_command:
+            return paramiko.ProxyCommand(hop.proxy_command)
+        sock = socket.create_connection((hop.address, hop.port), timeout=hop.connect_timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # paramiko's keep-alive asks for no reply: only the kernel notices a peer that is gone (paramiko #918).
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_S * 1000)
+        return sock
+
+
+def _transport(sock: Any, **options: Any) -> paramiko.Transport:
+    transport = paramiko.Transport(sock, default_window_size=WINDOW, **options)
+    transport.packetizer.REKEY_BYTES = REKEY_BYTES
+    security = transport.get_security_options()
+    fast = [cipher for cipher in ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com") if cipher in security.ciphers]
+    security.ciphers = (*fast, *(cipher for cipher in security.ciphers if cipher not in fast))
+    return transport
+
+
+@contextlib.contextmanager
+def _explained(hop: Hop, started: float) -> Iterator[None]:
+    """Turn what sockets and paramiko raise while connecting into one sentence and one thing to do."""
+    place = f"{hop.name} ({hop.user}@{hop.address}:{hop.port})"
+    try:
+        yield
+    except ConnectError:
+        raise
+    except paramiko.BadHostKeyException as error:
+        raise host_keys.changed(hop, error) from error
+    except paramiko.PasswordRequiredException as error:
+        raise AuthError(f"{place}: the key is encrypted", "load it into ssh-agent with ssh-add") from error
+    except paramiko.AuthenticationException as error:
+        offered = ", ".join(str(path) for path in hop.identity_files) or "none"
+        raise AuthError(
+            f"{place} refused the login (keys offered: {offered})",
+            f"try `ssh -p {hop.port} {hop.user}@{hop.address}`; name the user and the key in the inventory",
+        ) from error
+    except socket.gaierror as error:
+        raise UnreachableError(
+            f"{place}: the name does not resolve",
+            "set `address` in the inventory, or HostName in ~/.ssh/config",
+        ) from error
+    except ConnectionRefusedError as error:
+        raise UnreachableError(f"{place}: connection refused", "check the port, and that sshd runs there") from error
+    except paramiko.ChannelException as error:
+        raise UnreachableError(
+            f"{place}: the jump host cannot reach it: {error}", "check `jump` and the port"
+        ) from error
+    except (TimeoutError, paramiko.SSHException, OSError, EOFError) as error:
+        if "banner" in str(error):
+            raise UnreachableError(
+                f"{place} accepted the connection and sent no SSH banner",
+                "check that an sshd listens there, and its MaxStartups when many connect at once",
+            ) from error
+        waited = time.monotonic() - started
+        raise UnreachableError(
+            f"{place}: no connection after {waited:.0f} s: {error or type(error).__name__}",
+            "check that the host is up and that a firewall lets you through",
+        ) from error

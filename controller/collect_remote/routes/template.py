@@ -1,0 +1,48 @@
+"""The template route: our own warmed-up profiling loop around an adapter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ..inventory import Host, ModelSpec
+from ..request import Request, Window
+from .plan import Plan
+
+USER_ADAPTER = "adapter.py"
+
+
+def plan(request: Request, window: Window, model: ModelSpec, host: Host) -> Plan:
+    """The plan for one model on one host. Pure but for reading a user's own adapter file."""
+    files = {}
+    adapter = model.adapter or ""
+    if adapter.endswith(".py"):
+        files[USER_ADAPTER] = Path(adapter).read_text(encoding="utf-8")
+        adapter = USER_ADAPTER
+    profiled = {
+        "phase": window.phase,
+        "steps": window.steps,
+        "warmup_steps": request.warmup_steps,
+        "level": request.level,
+        "aic_metrics": request.aic_metrics,
+        "export": [request.export],
+        "with_stack": request.with_stack,
+        "record_shapes": request.record_shapes,
+        "profile_memory": request.profile_memory,
+    }
+    files["request.json"] = json.dumps(
+        {"adapter": adapter, "options": dict(model.options), "request": profiled}, indent=1
+    )
+    return Plan(
+        route="template",
+        files=files,
+        argv=("{python}", "{agent}", "work", "{run}"),
+        env=dict(host.env),
+        expected={
+            "level": f"Level{request.level}",
+            "aic_metrics": request.aic_metrics if request.level else "AiCoreNone",
+            "export": [request.export],
+            "steps": window.step_counts,
+            "ranks": [0],
+        },
+    )

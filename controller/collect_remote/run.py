@@ -1,0 +1,120 @@
+"""One run on a host, seen from here: start it, follow its events across lost connections, stop it, read its files."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from collect_agent.events import MARK, Event
+
+from .deploy import Agent, upload_script
+from .errors import RunFailed, UnreachableError
+from .remote import Remote, Stream
+from .survey import Facts, environment
+
+SILENCE_S = 60.0  # the agent beats every five seconds
+RECONNECT_FOR_S = 120.0
+ORPHAN_S = 600.0
+
+
+@dataclass(slots=True)
+class Run:
+    """A run that was planned. `document` is what the agent gets: a plan and everything it needs to prove the result."""
+
+    remote: Remote
+    facts: Facts
+    agent: Agent
+    document: dict[str, Any]
+    _after: int = field(default=0, init=False)
+
+    @property
+    def id(self) -> str:
+        return str(self.document["run_id"])
+
+    @property
+    def directory(self) -> str:
+        """Where it lives on the host."""
+        return f"{self.facts.workdir}/runs/{self.id}"
+
+    def events(self) -> Iterator[Event]:
+        """Start the run and yield its events up to and including `end`, once each, whatever the connection does.
+
+        RunFailed when the agent could not start; UnreachableError when the host stays away for too long.
+        """
+        stream = self._start()
+        while True:
+            try:
+                with stream:
+                    yield from self._until_end(stream)
+                    return
+            except UnreachableError as error:
+                lost = error
+            try:
+                self.remote.reopen(RECONNECT_FOR_S)
+            except UnreachableError as error:
+                raise UnreachableError(
+                    f"lost the connection and could not get it back: {error.message}",
+                    f"run {self.id} may still be going on; it ends by itself when nobody follows it for "
+                    f"{ORPHAN_S / 60:g} minutes",
+                ) from lost
+            stream = self._call("follow", str(self._after))
+
+    def stop(self) -> list[int]:
+        """End the run on the host; pids that could not be ended. UnreachableError when the host does not answer."""
+        if not self.remote.is_open:
+            self.remote.reopen(10.0)
+        with self._call("stop") as stream:
+            for event in events(stream, timeout=60.0):
+                return list(event["left"])
+        raise RunFailed(f"the agent did not stop run {self.id}: {_last(stream)}", f"look at {self.directory}")
+
+    def send(self, offset: int) -> Stream:
+        """The result files of the run, as `collect_agent.send` writes them, from a byte offset on."""
+        return self._call("send", str(offset), quiet=True)
+
+    def _start(self) -> Stream:
+        host = self.remote.host
+        upload = "" if self.facts.agent_present else upload_script(self.agent, self.facts.workdir)
+        exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in host.env.items())
+        return self.remote.stream(
+            f"umask 027\n{environment(self.facts.setup)}\n{exports}\n{upload}\n"
+            f"{self._command('start')} <<'PLAN'\n{json.dumps(self.document)}\nPLAN"
+        )
+
+    def _call(self, command: str, argument: str = "", *, quiet: bool = False) -> Stream:
+        line = f"{self._command(command)} {shlex.quote(self.directory)} {argument}"
+        return self.remote.stream(f"exec {line}{' 2>/dev/null' if quiet else ''}")
+
+    def _command(self, command: str) -> str:
+        # The agent needs the standard library alone: -I -S keep the host's site-packages out, and start faster.
+        python = self.remote.host.python or self.facts.python
+        return f"{shlex.quote(python)} -I -S {shlex.quote(self.agent.path(self.facts.workdir))} {command}"
+
+    def _until_end(self, stream: Stream) -> Iterator[Event]:
+        for event in events(stream, timeout=SILENCE_S):
+            if "seq" in event:
+                self._after = event["seq"]
+            if event["stage"] != "heartbeat":
+                yield event
+            if event["stage"] == "end":
+                return
+        if stream.status() == -1:
+            raise UnreachableError("the connection broke")
+        raise RunFailed(f"the agent did not start: {_last(stream)}", f"look at {self.directory} on the host")
+
+
+def events(stream: Stream, timeout: float) -> Iterator[Event]:
+    """The marked lines of a stream as events; the others are kept as its noise."""
+    for raw in stream.lines(timeout):
+        before, mark, text = raw.decode("utf-8", "replace").partition(MARK)
+        if mark:
+            yield json.loads(text)
+        elif before.strip():
+            stream.noise.append(before.strip())
+
+
+def _last(stream: Stream) -> str:
+    return stream.noise[-1] if stream.noise else "it printed nothing"

@@ -1,0 +1,90 @@
+"""The tree of results here: a name in it means verified, and nothing in it is ever overwritten.
+
+profiles/<host>/<model>/<run id>/{profile_l1.tar.gz, manifest.json, run.log}, .../latest -> <run id>
+profiles/.incoming/<run id>/       what is not finished
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import UsageError
+from .request import Request
+from .transfer import storage_error
+
+ROOT = Path("profiles")
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one result will stand, and where it grows until then; both on one file system."""
+
+    final: Path
+    incoming: Path
+    latest: Path | None
+
+
+def place(request: Request, run_id: str) -> Place:
+    """Names only, nothing is made. UsageError when the result directory exists."""
+    if request.out is not None:
+        final, root, latest = request.out, request.out.parent, None
+    else:
+        root = ROOT
+        final = root / request.host / request.model / run_id
+        latest = final.parent / "latest"
+    if os.path.lexists(final):
+        raise UsageError(
+            f"{final} exists already, and a result is never overwritten",
+            "name a directory that does not exist",
+        )
+    return Place(final, root / ".incoming" / run_id, latest)
+
+
+@contextlib.contextmanager
+def incoming(where: Place) -> Any:
+    """Make the growing directory; it is gone afterwards, published or not. StorageError when it cannot be made."""
+    try:
+        where.incoming.mkdir(parents=True)
+    except OSError as error:
+        raise storage_error(where.incoming, error) from error
+    try:
+        yield where.incoming
+    finally:
+        shutil.rmtree(where.incoming, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            where.incoming.parent.rmdir()  # only when no other run is in it
+
+
+def publish(where: Place, manifest: dict[str, Any]) -> None:
+    """Write the manifest beside the archive and give the whole its final name, at once."""
+    try:
+        with (where.incoming / MANIFEST).open("w", encoding="utf-8") as file:
+            json.dump(manifest, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        where.final.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(where.final):
+            raise UsageError(f"{where.final} appeared while the run was going on", "the result is kept on the host")
+        where.incoming.rename(where.final)
+        if where.latest is not None:
+            fresh = where.latest.with_name(f".latest-{where.final.name}")
+            fresh.symlink_to(where.final.name)
+            fresh.replace(where.latest)
+        _sync(where.final.parent)
+    except OSError as error:
+        raise storage_error(where.final.parent, error) from error
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

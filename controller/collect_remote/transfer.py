@@ -1,0 +1,131 @@
+"""Pulling the files of a run: resumable, every length and digest checked, an end of stream never trusted."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .errors import StorageError, TransferError, UnreachableError
+from .remote import Stream
+from .run import RECONNECT_FOR_S, Run, events
+
+STALL_S = 60.0
+MARGIN_BYTES = 16 * 1024 * 1024
+
+
+def pull(run: Run, files: list[dict[str, Any]], directory: Path, on_progress: Callable[[int, int], None]) -> Stream:
+    """Bring `files` (name, size in bytes, sha256) into `directory`, whole and verified, in one stream.
+
+    Returns the stream, on which `ok` may be sent to have the run removed from the host. StorageError when there is no
+    room here, TransferError when what came is not what was announced, UnreachableError when the host stays away.
+    """
+    total = sum(file["size"] for file in files)
+    _make_room(directory, total)
+    with _Sink(directory, files) as sink:
+        while True:
+            stream = run.send(sink.received)
+            try:
+                header = next(events(stream, STALL_S), None)
+                if header is None or header["files"] != files or header["offset"] != sink.received:
+                    raise TransferError("the host does not send what it announced", f"look at {run.directory} there")
+                for block in stream.blocks(total - sink.received, STALL_S):
+                    sink.write(block)
+                    on_progress(sink.received, total)
+                sink.verify()
+            except UnreachableError:
+                stream.close()
+                run.remote.reopen(RECONNECT_FOR_S)
+            except BaseException:
+                stream.close()
+                raise
+            else:
+                return stream
+
+
+class _Sink:
+    """Consecutive bytes in, files out, digested on the way."""
+
+    def __init__(self, directory: Path, files: list[dict[str, Any]]) -> None:
+        self.received = 0
+        self._pending = list(reversed(files))
+        self._directory = directory
+        self._digest, self._left = hashlib.sha256(), 0
+        self._file: Any = None
+        self._bad: list[str] = []
+        self._next()
+
+    def __enter__(self) -> _Sink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._file.close()
+
+    def write(self, block: bytes) -> None:
+        self.received += len(block)
+        while block:
+            piece, block = block[: self._left], block[self._left :]
+            try:
+                self._file.write(piece)
+            except OSError as error:
+                raise storage_error(self._directory, error) from error
+            self._digest.update(piece)
+            self._left -= len(piece)
+            if not self._left:
+                self._finish()
+
+    def verify(self) -> None:
+        if self._bad:
+            raise TransferError(
+                f"{', '.join(self._bad)} arrived damaged: the digest is not the host's",
+                "run the command again",
+            )
+
+    def _next(self) -> None:
+        while self._pending:
+            self._entry = self._pending.pop()
+            self._digest, self._left = hashlib.sha256(), self._entry["size"]
+            try:
+                self._file = open(self._directory / self._entry["name"], "xb")  # noqa: SIM115, PTH123
+            except OSError as error:
+                raise storage_error(self._directory, error) from error
+            if self._left:
+                return
+            self._finish_file()
+
+    def _finish(self) -> None:
+        self._finish_file()
+        self._next()
+
+    def _finish_file(self) -> None:
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise storage_error(self._directory, error) from error
+        finally:
+            self._file.close()
+        if self._digest.hexdigest() != self._entry["sha256"]:
+            self._bad.append(self._entry["name"])
+
+
+def _make_room(directory: Path, size: int) -> None:
+    free = shutil.disk_usage(directory).free
+    if free < size + MARGIN_BYTES:
+        raise StorageError(
+            f"not enough space in {directory}: need {(size + MARGIN_BYTES) >> 20} MiB, have {free >> 20} MiB",
+            "free some, or write elsewhere with --out; the result is kept on the host",
+        )
+
+
+def storage_error(directory: Path, error: OSError) -> StorageError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return StorageError(
+        f"cannot write to {directory}: {error.strerror or error}",
+        "free some space, or write elsewhere with --out" if full else "choose a directory you may write to with --out",
+    )

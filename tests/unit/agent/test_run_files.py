@@ -1,0 +1,135 @@
+"""Journal, manifest arithmetic, following and sending: the agent's own files, without a host."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collect_agent import events, follow, manifest, process, send
+from collect_agent.rundir import RunDir
+
+PLAN: dict[str, Any] = {"files": {"request.json": "{}"}}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    run = RunDir(str(tmp_path / "runs" / "r1"))
+    run.create(PLAN)
+    return run
+
+
+def test_a_run_id_is_used_once(run: RunDir) -> None:
+    with pytest.raises(FileExistsError):
+        run.create(PLAN)
+
+
+def test_a_journal_numbers_its_events(run: RunDir) -> None:
+    journal = events.Journal(run.events)
+    journal.write(stage="lease")
+    journal.write(stage="end", status="done")
+    journal.close()
+    lines = [json.loads(line) for line in events.complete_lines(run.events, 0)]
+    assert [(line["seq"], line["stage"]) for line in lines] == [(1, "lease"), (2, "end")]
+
+
+@given(st.lists(st.text(alphabet="abc", max_size=5), max_size=5), st.text(alphabet="abc", min_size=1, max_size=5))
+def test_an_unfinished_line_waits(tmp_path_factory: pytest.TempPathFactory, whole: list[str], rest: str) -> None:
+    path = tmp_path_factory.mktemp("lines") / "file"
+    path.write_text("".join(line + "\n" for line in whole) + rest)
+    assert list(events.complete_lines(str(path), 0)) == [line + "\n" for line in whole]
+
+
+def test_stage_durations_add_up_to_the_whole() -> None:
+    told = [
+        {"time": 10.0, "stage": "load"},
+        {"time": 14.5, "stage": "warmup", "step": 1},
+        {"time": 15.0, "stage": "warmup", "step": 2},
+        {"time": 17.0, "stage": "profile"},
+        {"time": 18.0, "stage": "profile"},
+    ]
+    stages = manifest.stages(told)
+    assert [(s["stage"], s["seconds"]) for s in stages] == [("load", 4.5), ("warmup", 2.5), ("profile", 1.0)]
+    assert sum(s["seconds"] for s in stages) == told[-1]["time"] - told[0]["time"]
+
+
+def test_phases_keep_warm_up_and_window_apart() -> None:
+    def step(stage: str, kind: str, seconds: float, **more: Any) -> dict[str, Any]:
+        return {"stage": stage, "window": "both", "kind": kind, "seconds": seconds, **more}
+
+    told = [
+        step("warmup", "prefill", 9.0),
+        step("warmup", "decode", 3.0),
+        step("profile", "prefill", 1.0, recompiles=0),
+        step("profile", "decode", 0.1, recompiles=1),
+        {"stage": "profile"},
+    ]
+    assert manifest.phases(told) == {
+        "both": {
+            "warmup_seconds": [9.0, 3.0],
+            "warmup_kinds": ["prefill", "decode"],
+            "step_seconds": [1.0, 0.1],
+            "step_kinds": ["prefill", "decode"],
+            "recompiles": 1,
+        }
+    }
+
+
+def finished(run: RunDir, content: bytes, log: bytes) -> list[dict[str, Any]]:
+    files = [{"name": "profile_l1.tar.gz", "size": len(content)}, {"name": "run.log", "size": len(log)}]
+    Path(run.archive).write_bytes(content)
+    Path(run.log).write_bytes(log)
+    journal = events.Journal(run.events)
+    journal.write(stage="end", status="done", files=files)
+    journal.close()
+    return files
+
+
+def sent(run: RunDir, monkeypatch: pytest.MonkeyPatch, offset: int, answer: str) -> bytes:
+    out = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", types.SimpleNamespace(buffer=out))
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    assert send.send(run, offset) == 0
+    header, _, body = out.getvalue().partition(b"\n")
+    assert header.startswith(events.MARK.encode())
+    return body
+
+
+@pytest.mark.parametrize("offset", [0, 1, 6, 7, 9, 11])
+def test_sending_goes_on_from_any_byte(run: RunDir, monkeypatch: pytest.MonkeyPatch, offset: int) -> None:
+    finished(run, b"archive", b"log!")
+    assert sent(run, monkeypatch, offset, "") == b"archivelog!"[offset:]
+
+
+def test_only_ok_removes_the_run(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished(run, b"archive", b"log!")
+    sent(run, monkeypatch, 0, "")
+    assert os.path.exists(run.archive)
+    sent(run, monkeypatch, 0, "ok\n")
+    assert not os.path.exists(run.path)
+
+
+def test_following_starts_behind_what_was_seen(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(run.pid).write_text(json.dumps({"pid": os.getpid(), "start_time": process.start_time(os.getpid())}))
+    journal = events.Journal(run.events)
+    for stage in ("lease", "load", "end"):
+        journal.write(stage=stage)
+    journal.close()
+    assert follow.follow(run, after=1) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line[len(events.MARK) :])["stage"] for line in lines] == ["load", "end"]
+
+
+def test_a_dead_supervisor_is_told_as_the_end(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(run.pid).write_text(json.dumps({"pid": os.getpid(), "start_time": "1"}))
+    assert follow.follow(run) == 1
+    last = json.loads(capsys.readouterr().out.splitlines()[-1][len(events.MARK) :])
+    assert last["stage"] == "end"
+    assert "supervisor" in last["error"]["message"]

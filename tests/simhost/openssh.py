@@ -18,9 +18,9 @@ from pathlib import Path
 CONFIG = """\
 Port {port}
 ListenAddress {address}
-HostKey {folder}/host_key
-PidFile {folder}/sshd.pid
-AuthorizedKeysFile {folder}/authorized_keys
+HostKey "{folder}/host_key"
+PidFile "{folder}/sshd.pid"
+AuthorizedKeysFile "{folder}/authorized_keys"
 AllowUsers {user}
 PermitRootLogin prohibit-password
 PubkeyAuthentication yes
@@ -36,7 +36,7 @@ PrintLastLog no
 PermitUserRC no
 AllowTcpForwarding yes
 LogLevel VERBOSE
-SetEnv HOME={folder}
+SetEnv "HOME={folder}"
 ForceCommand {session}
 """
 START_SECONDS = 20.0

@@ -11,7 +11,8 @@ import os
 import stat
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..archive import MANIFEST_NAME, ArchiveError, Entry, compare, parse_manifest, read_archive
+from ..archive import MANIFEST, MANIFEST_NAME, MAX_MANIFEST, ROOT, Digesting, compare, parse_manifest, read_archive
+from ..tarstream import ArchiveError, Entry
 from . import configuration, invariants, steps, warmup  # noqa: F401 - each enters its checks, in this order
 from .facts import INFO_NAME, OUTPUT, Expected, Facts
 from .messages import MESSAGES, explain
@@ -25,6 +26,7 @@ PHASES = ("prefill", "decode", "both", "forward")
 # Checks of the whole, beside those of each profile in CHECKS: id -> what it catches.
 TREE_CHECKS = {
     "archive": "an archive that is damaged, unsafe, or not what its manifest lists",
+    "manifest": "files beside a manifest.json that are not what it lists: some viewers change what they open",
     "profiles-found": "a path without any profile",
     "complete": "a phase or a rank that is missing, or one too many",
 }
@@ -47,7 +49,8 @@ def validate(path: str, expected: Optional[Dict[str, Any]] = None) -> Dict[str, 
     """
     checks: List[Dict[str, Any]] = []
     if os.path.isdir(path):
-        profiles, manifest = _from_directory(path)
+        profiles, manifest, differences = _from_directory(path)
+        checks += [] if manifest is None else [_unchanged(differences)]
     else:
         try:
             profiles, manifest = _from_archive(path)
@@ -173,8 +176,11 @@ def _from_archive(path: str) -> Tuple[List[Facts], Optional[Dict[str, Any]]]:
     return profiles.facts(), manifest
 
 
-def _from_directory(path: str) -> Tuple[List[Facts], Optional[Dict[str, Any]]]:
-    """Facts and manifest of a directory. Files are named as if the whole path above them had been given."""
+def _from_directory(path: str) -> Tuple[List[Facts], Optional[Dict[str, Any]], List[str]]:
+    """Facts and manifest of a directory, and the files that are not what the manifest lists.
+
+    Files are named as if the whole path above them had been given.
+    """
     root = os.path.abspath(path)
     names = os.listdir(root)
     above = ""
@@ -186,15 +192,39 @@ def _from_directory(path: str) -> Tuple[List[Facts], Optional[Dict[str, Any]]]:
         above = OUTPUT + "/"
     elif root.endswith("_ascend_pt"):
         above = "/".join(root.split(os.sep)[-2:]) + "/"
-    manifest = None
-    if MANIFEST_NAME in names:
-        with open(os.path.join(root, MANIFEST_NAME), "rb") as file:
-            manifest = parse_manifest(file.read())
+    manifest, start = _manifest_of(root)
+    listed = {item["path"]: item["sha256"] for item in manifest["files"]} if manifest else {}
     profiles = _Profiles(above)
     for place, name, status in _files(root):
         with open(place, "rb", buffering=0) as raw:
-            profiles.add(File(name, status.st_size, int(status.st_mtime), raw, place))
-    return profiles.facts(), manifest
+            file = File(name, status.st_size, int(status.st_mtime), raw, place)
+            if start + name not in listed:
+                profiles.add(file)
+                continue
+            digesting = Digesting(raw)
+            profiles.add(file._replace(raw=digesting))
+            if digesting.finish() == listed[start + name]:
+                del listed[start + name]
+    return profiles.facts(), manifest, sorted(listed)
+
+
+def _manifest_of(root: str) -> Tuple[Optional[Dict[str, Any]], str]:
+    """The manifest in `root` or in the profile_l1 below it, with what precedes the names of `root` in its list."""
+    for name, start in ((MANIFEST_NAME, ROOT + "/"), (MANIFEST, "")):
+        try:
+            with open(os.path.join(root, name), "rb") as file:
+                return parse_manifest(file.read(MAX_MANIFEST)), start
+        except (FileNotFoundError, ArchiveError):
+            continue  # none, or one of another tool
+    return None, ""
+
+
+def _unchanged(differences: List[str]) -> Dict[str, Any]:
+    if differences:
+        message = "%s is gone, or not what the manifest lists" % differences[0]
+        remedy = "take the archive; open copies in viewers"
+        return _check("manifest", FAIL, message, remedy, different=differences[:100])
+    return _check("manifest", PASS, "every file is what the manifest lists")
 
 
 def _files(root: str) -> Iterator[Tuple[str, str, os.stat_result]]:

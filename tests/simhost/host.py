@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,7 +155,9 @@ class SimHost:
         self._server.drop_connections()
 
     def _install_software(self) -> None:
-        """The host's Python and CANN."""
+        """The host's Python and CANN, in place of those that an earlier host left in `root`."""
+        for earlier in (self.root / "lib", self.home / "Ascend"):
+            shutil.rmtree(earlier, ignore_errors=True)
         self._base = python.interpreter(self._python)
         lines: list[str] = []
         distributions: list[str] = []

@@ -64,9 +64,7 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_a_session_has_an_environment_of_its_own(
-    simhost: Start, server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_has_an_environment_of_its_own(simhost: Start, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_TESTER", "1")
     host = simhost(server=server, env={"ASCEND_RT_VISIBLE_DEVICES": "2,3"}, umask=0o002)
     with connected(host) as client:
@@ -106,9 +104,7 @@ def test_a_command_killed_by_a_signal_has_no_status(simhost: Start, server: str)
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="no ssh on this machine")
-def test_the_ssh_program_connects_directly_and_through_a_jump_host(
-    simhost: Start, server: str, tmp_path: Path
-) -> None:
+def test_the_ssh_program_connects_directly_and_through_a_jump_host(simhost: Start, server: str, tmp_path: Path) -> None:
     jump, target = simhost("jump", server=server), simhost("target", server=server)
     config = tmp_path / "config"
     config.write_text(
@@ -136,9 +132,7 @@ def test_paramiko_goes_through_a_jump_host(simhost: Start, server: str) -> None:
             assert run(inner, "echo $SIMHOST")[1].decode().strip() == str(target.dir)
 
 
-def test_a_process_that_left_its_session_survives_the_connection_but_not_the_host(
-    simhost: Start, server: str
-) -> None:
+def test_a_process_that_left_its_session_survives_the_connection_but_not_the_host(simhost: Start, server: str) -> None:
     host, other = simhost(server=server), simhost("other", server=server)
     with connected(host) as client:
         run(client, "setsid sleep 300 </dev/null >/dev/null 2>&1 & echo $! > pid")

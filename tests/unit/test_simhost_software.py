@@ -84,6 +84,12 @@ def test_no_torch_npu(tmp_path: Path) -> None:
         assert "ModuleNotFoundError" in on(host, SET_ENV + "python3 -c 'import torch_npu'").stderr
 
 
+def test_a_root_can_change_its_runtime(tmp_path: Path) -> None:
+    for runtime, status in (("light", 0), (None, 1), ("light", 0)):
+        with SimHost(tmp_path / "host", runtime=runtime, server="asyncssh") as host:
+            assert on(host, SET_ENV + "python3 -c 'import torch_npu'").returncode == status
+
+
 def test_set_env_keeps_what_was_set_before(host: SimHost) -> None:
     told = on(host, "export PYTHONPATH=/mine LD_LIBRARY_PATH=/lib/mine; " + SET_ENV + "env").stdout
     env = dict(line.split("=", 1) for line in told.splitlines())

@@ -427,7 +427,7 @@ def op_statistic_rows(kernels: Sequence[Kernel]) -> List[Dict[str, str]]:
         average, ratio = sum(times) // len(times), Decimal(100 * sum(times)) / total
         stats = (sum(times), min(times), average, max(times))
         cells = (str(device), type_, core, str(len(times)), *map(short, stats), str(round(ratio, 3)))
-        rows.append(dict(zip(OP_STATISTIC_COLUMNS, cells)))  # noqa: B905 - Python 3.8
+        rows.append(dict(zip(OP_STATISTIC_COLUMNS, cells)))
     return rows
 
 
@@ -449,7 +449,7 @@ def api_statistic_rows(kernels: Sequence[Kernel]) -> List[Dict[str, str]]:
             short(max(times)),
         )
         cells = ("host", level, name, *summary, str(round(variance, 3)))
-        rows.append(dict(zip(API_STATISTIC_COLUMNS, cells)))  # noqa: B905 - Python 3.8
+        rows.append(dict(zip(API_STATISTIC_COLUMNS, cells)))
     return rows
 
 
@@ -459,14 +459,17 @@ def api_statistic_rows(kernels: Sequence[Kernel]) -> List[Dict[str, str]]:
 def busy_and_free(kernels: Sequence[Kernel]) -> Tuple[List[Tuple[int, int]], List[Tuple[int, int]]]:
     """(start_ns, end_ns) of the "Computing" and of the "Free" slices of CANN's overlap analysis, in order."""
     busy = [(kernel.start_ns, kernel.end_ns) for kernel in kernels]
-    pairs = zip(busy, busy[1:])  # noqa: B905, RUF007 - Python 3.8
+    pairs = zip(busy, busy[1:])  # noqa: RUF007 - Python 3.8
     free = [(end, start) for (_, end), (start, _) in pairs if end < start]
     return busy, free
 
 
-def _metadata(
-    pid: int, name: str, label: str, order: int, threads: Dict[int, str]
-) -> List[Dict[str, object]]:
+def connection_ids(number: int) -> Tuple[int, int]:
+    """The ids of the host's two calls for the kernel of that number: the acl call and the launch in it."""
+    return 2 * number, 2 * number + 1
+
+
+def _metadata(pid: int, name: str, label: str, order: int, threads: Dict[int, str]) -> List[Dict[str, object]]:
     def event(what: str, tid: int, **args: object) -> Dict[str, object]:
         return {"name": what, "pid": pid, "tid": tid, "args": args, "ph": "M"}
 
@@ -495,20 +498,21 @@ def timeline_events(kernels: Sequence[Kernel], pid: int, level: str = "Level1") 
     rows = {0: "Computing", 1: "Communication", 2: "Communication(Not Overlapped)", 3: "Free"}
     events += _metadata(overlap, "Overlap Analysis", f"NPU {device}", 23, rows)
     for number, kernel in enumerate(kernels):
+        connections = connection_ids(number)
         launch, start = microseconds(kernel.launch_ns), microseconds(kernel.start_ns)
         here = {"pid": cann, "tid": kernel.thread_id, "ts": launch}
         there = {"pid": hardware, "tid": kernel.stream_id, "ts": start}
-        flow = {"name": f"HostToDevice{number}", "cat": "HostToDevice", "id": str(number)}
+        flow = {"name": f"HostToDevice{connections[1]}", "cat": "HostToDevice", "id": str(connections[1])}
         if level != "Level0":
-            calls = (("AscendCL", kernel.api, "acl", 1), ("Node", "launch", "node", 2))
-            for layer, call, short_level, part in calls:
+            calls = (("AscendCL", kernel.api, "acl"), ("Node", "launch", "node"))
+            for part, (layer, call, short_level) in enumerate(calls):
                 args = {"Thread Id": kernel.thread_id, "Mode": "launch", "level": short_level, "id": call,
-                        "item_id": kernel.name, "connection_id": number}  # fmt: skip
-                duration = kernel.launch_duration_ns // part / 1000
+                        "item_id": kernel.name, "connection_id": connections[part]}  # fmt: skip
+                duration = kernel.launch_duration_ns // (part + 1) / 1000
                 events.append({"name": f"{layer}@{call}", **here, "dur": duration, "args": args, "ph": "X"})
         task = {"Model Id": MODEL_ID, "Task Type": kernel.core if level != "Level0" else "N/A",
                 "Physic Stream Id": kernel.stream_id, "Task Id": kernel.task_id, "Batch Id": 0,
-                "Subtask Id": MODEL_ID, "connection_id": number}  # fmt: skip
+                "Subtask Id": MODEL_ID, "connection_id": connections[1]}  # fmt: skip
         events.append(
             {"name": kernel.name, **there, "dur": kernel.duration_ns / 1000, "args": task, "ph": "X"},
         )

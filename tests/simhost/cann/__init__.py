@@ -26,8 +26,8 @@ HERE = Path(__file__).resolve().parent
 CANN_VERSION = "8.3.RC1"
 # Every library that the wheel is linked to or opens by name.
 SONAMES = (
-    "libascendcl", "libhccl", "libhcomm", "libacl_op_compiler", "libge_runner", "libgraph",
-    "libacl_tdt_channel", "libascend_hal", "libascend_ml", "libmsprofiler", "libmspti", "libruntime", "libnnopbase", "libopapi",
+    "libascendcl", "libhccl", "libhcomm", "libacl_op_compiler", "libge_runner", "libgraph", "libacl_tdt_channel",
+    "libascend_hal", "libascend_ml", "libmsprofiler", "libmspti", "libruntime", "libnnopbase", "libopapi",
     "libascend_dump", "libms_tools_ext",
 )  # fmt: skip
 WHEEL_LIBRARIES = ("libtorch_npu.so", "libtensorpipe.so", "libnpu_profiler.so")

@@ -5,5 +5,6 @@
 
 int sim_current_logic_id(void);
 int64_t sim_clock_ns(int clock);
+const char *aclrtGetSocName(void);
 
 #endif

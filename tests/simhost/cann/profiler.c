@@ -100,8 +100,8 @@ int aclprofStart(const void *config) {
     write_text("host/start_info", text);
     snprintf(where, sizeof where, "device_%d/start_info.%d", device, device);
     write_text(where, text);
-    snprintf(text, sizeof text, "{\"pid\": %d, \"device\": %d, \"metrics\": %d, \"what\": %llu}\n", (int)getpid(),
-             device, asked->metrics, (unsigned long long)asked->what);
+    snprintf(text, sizeof text, "{\"pid\": %d, \"device\": %d, \"soc\": \"%s\", \"metrics\": %d, \"what\": %llu}\n",
+             (int)getpid(), device, aclrtGetSocName(), asked->metrics, (unsigned long long)asked->what);
     snprintf(where, sizeof where, "device_%d/simulation.json", device);
     write_text(where, text);
     char path[8192];

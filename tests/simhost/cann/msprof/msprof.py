@@ -50,6 +50,8 @@ class Collected(NamedTuple):
 
     path: str
     pid: int
+    device: int
+    soc: str
     level: str
     metrics: str
     kernels: List[model.Kernel]
@@ -81,6 +83,8 @@ def read(path: str) -> Collected:
     return Collected(
         path=path,
         pid=said["pid"],
+        device=said["device"],
+        soc=said["soc"],
         level="Level1" if said["what"] & TASK_TIME else "Level0",
         metrics=METRICS.get(said["metrics"], model.NO_METRICS),
         kernels=model.timeline(operators, device_id=said["device"]),

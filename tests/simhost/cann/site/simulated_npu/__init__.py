@@ -5,6 +5,7 @@ line in a .pth file of the simulated host's Python, or through `sitecustomize` w
 path.
 """
 
+import os
 import sys
 
 
@@ -19,6 +20,9 @@ class _AfterTorchNpu:
 
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
+            # The operators run in the caller's thread, so there is no queue in which torch_npu could note them;
+            # with its queue on for other tasks (events), its parser would look for every kernel in there.
+            os.environ["TASK_QUEUE_ENABLE"] = "0"
             execute = spec.loader.exec_module
 
             def exec_module(module):

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, List
 
 import torch
 
-from . import custom, recorder
+from . import copies, fused, gradient, recorder
 from .host_view import Call
 
 # Allocation and bookkeeping, which work natively on the simulated driver.
@@ -23,21 +23,22 @@ NATIVE = {
 
 
 def register() -> None:
-    """Take over PrivateUse1 for aten and for the operators of `custom`."""
+    """Take over the device's operators of aten, and the fused ones of torch_npu that `fused` has."""
     library = torch.library.Library("aten", "IMPL", "PrivateUse1")
     for name in torch._C._dispatch_get_all_op_names():
         if name.startswith("aten::") and _computes(name):
             overload = _overload(name)
             library.impl(name[6:], _on_cpu(name, overload), allow_override=True)
-    for name, implementation in custom.IMPLEMENTATIONS.items():
-        home = torch.library.Library(name.split("::")[0], "IMPL", "PrivateUse1")
-        home.impl(name.split("::")[1], _on_cpu(name, implementation), allow_override=True)
-        _libraries.append(home)
-    for name, (key, implementation) in custom.WHOLE.items():
-        home = torch.library.Library(name.split("::")[0], "IMPL", key)
-        home.impl(name.split("::")[1], implementation, allow_override=True)
-        _libraries.append(home)
-    _libraries.append(library)
+    for name, implementation in copies.IMPLEMENTATIONS.items():
+        library.impl(name, implementation, allow_override=True)
+    gradients = torch.library.Library("aten", "IMPL", "AutogradPrivateUse1")
+    for name in gradient.decomposable():
+        gradients.impl(name[6:], gradient.decomposed(_overload(name)), allow_override=True)
+    gradients.impl("scaled_dot_product_attention", gradient.attention, allow_override=True)
+    npu = torch.library.Library("npu", "IMPL", "PrivateUse1")
+    for name, implementation in fused.IMPLEMENTATIONS.items():
+        npu.impl(name, _on_cpu("npu::" + name, implementation), allow_override=True)
+    _libraries.extend((library, gradients, npu))
 
 
 _libraries: List[torch.library.Library] = []  # a registration lives as long as its library

@@ -1,11 +1,8 @@
-"""Operators that need more than the CPU's implementation of the same name.
-
-IMPLEMENTATIONS take CPU tensors and return CPU tensors; WHOLE take the device's own tensors.
-"""
+"""Copies and casts: the operators for which it matters on which side each tensor is."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional
 
 import torch
 
@@ -49,29 +46,4 @@ def _to_copy(
     return made
 
 
-def _attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: Optional[torch.Tensor] = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: Optional[float] = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor:
-    """One fused kernel where no gradient is asked for, else the differentiable sequence of kernels."""
-    args = (query, key, value, attn_mask, dropout_p, is_causal)
-    options = {"scale": scale, "enable_gqa": enable_gqa}
-    if torch.is_grad_enabled() and any(item.requires_grad for item in args[:3]):
-        return aten._scaled_dot_product_attention_math(*args, **options)[0]
-    with torch._C._AutoDispatchBelowAutograd():
-        return aten.scaled_dot_product_attention(*args, **options)
-
-
-IMPLEMENTATIONS: Dict[str, Callable[..., Any]] = {}
-WHOLE: Dict[str, Tuple[str, Callable[..., Any]]] = {
-    "aten::copy_": ("PrivateUse1", _copy),
-    "aten::_to_copy": ("PrivateUse1", _to_copy),
-    "aten::scaled_dot_product_attention": ("AutogradPrivateUse1", _attention),
-}
+IMPLEMENTATIONS: Dict[str, Callable[..., Any]] = {"copy_": _copy, "_to_copy": _to_copy}

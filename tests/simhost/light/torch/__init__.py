@@ -64,8 +64,8 @@ def _attach() -> None:
     for name in _values.BINARY:
         both(name, _bound(_ops_math.binary, name))
     for name in ("add", "sub", "div", "clamp", "masked_fill", "sum", "mean", "prod", "all", "any", "amax", "amin",
-                 "var", "std", "norm", "argmax", "argmin", "topk", "multinomial", "cumsum", "softmax", "log_softmax", "mm",
-                 "bmm", "matmul", "outer", "tril", "triu", "allclose", "equal"):  # fmt: skip
+                 "var", "std", "norm", "argmax", "argmin", "topk", "multinomial", "cumsum", "softmax", "log_softmax",
+                 "mm", "bmm", "matmul", "outer", "tril", "triu", "allclose", "equal"):  # fmt: skip
         both(name, getattr(_ops_math, name))
     both("max", _ops_math.max_)
     both("min", _ops_math.min_)
@@ -98,7 +98,8 @@ def _bound(func: Any, name: str) -> Any:
 def _operators() -> None:
     """``+`` and friends, their reflected and their in-place forms, indexing and a few properties."""
     spelled = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "floor_divide": "floordiv",
-               "remainder": "mod", "pow": "pow", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}  # fmt: skip
+               "remainder": "mod", "pow": "pow", "bitwise_and": "and", "bitwise_or": "or",
+               "bitwise_xor": "xor"}  # fmt: skip
     for name, spelling in spelled.items():
         func = getattr(Tensor, name)
         setattr(Tensor, "__{}__".format(spelling), func)
@@ -178,5 +179,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(_UNKNOWN.format(name))
 
 
-if _os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") != "0":
-    import torch_npu as _torch_npu  # noqa: F401
+if _os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
+    try:
+        import torch_npu as _torch_npu  # noqa: F401
+    except Exception as _problem:
+        raise RuntimeError(
+            "Failed to load the backend extension: torch_npu. You can disable extension auto-loading with "
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0."
+        ) from _problem

@@ -101,6 +101,13 @@ class Recorder:
         self.marks: List[Mark] = []
         self.memory: List[Memory] = []
 
+    def name_allocations(self, name: str) -> None:
+        """An operator allocates its results before it runs: what has no name yet is its."""
+        for at in range(len(self.memory) - 1, -1, -1):
+            if self.memory[at].name:
+                break
+            self.memory[at] = self.memory[at]._replace(name=name)
+
 
 class Storage:
     """Memory of one tensor; gone with the last reference to it."""
@@ -131,7 +138,6 @@ class State:
         self.compiled: set = set()
         self.compile_left_ns = COMPILE_BUDGET_NS
         self.recorder: Optional[Recorder] = None
-        self.operator = ""
         self.durations: Dict[Signature, int] = {}
         self.chips = _driver.chips()
         self.visible = _driver.visible(self.chips)
@@ -206,7 +212,7 @@ class State:
         recorder = self.recorder
         if recorder is not None and recorder.with_memory:
             held = self.allocated[index], self.reserved[index]
-            recorder.memory.append(Memory(now_ns(), size, address, held[0], held[1], self.operator, index))
+            recorder.memory.append(Memory(now_ns(), size, address, *held, "", index))
 
     def _exhausted(self, nbytes: int, index: int) -> RuntimeError:
         def text(n: int) -> str:
@@ -259,7 +265,7 @@ def _stack() -> Tuple[str, ...]:
     frame: Any = sys._getframe(2)
     while frame is not None and len(frames) < 32:
         name = frame.f_globals.get("__name__", "")
-        if name != "torch_npu" and not name.startswith(("torch_npu.", "torch._")):
+        if name not in ("torch", "torch_npu") and not name.startswith(("torch_npu.", "torch._")):
             frames.append("{}({}): {}".format(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
     return tuple(frames)
@@ -276,6 +282,8 @@ class NpuBackend(torch._launch.Backend):
         state.compile(name)
         kernel_ns = state.duration_ns(signature)
         recorder = state.recorder
+        if recorder is not None and recorder.with_memory:
+            recorder.name_allocations(name)
         stack = _stack() if recorder is not None and recorder.with_stack else ()
         end = now_ns()
         kernel_start = max(end + LAUNCH_LATENCY_NS, state.stream_end_ns + KERNEL_GAP_NS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from . import _paths
@@ -18,9 +19,10 @@ class Log:
         path = os.path.join(self._folder, "profiler_{}_{}_{}.log".format(self._stamp, os.getpid(), parser))
         now = time.time()
         stamp = time.strftime("%Y-%m-%d-%H:%M:%S", time.localtime(now))
+        line = sys._getframe(1).f_lineno
         with open(path, "a") as file:
             file.write(
-                "[{}.{:03d}] [{}] [AscendProfiler_{}] {}\n".format(
-                    stamp, int(now * 1000) % 1000, level, parser, message
+                "[{}.{:03d}] [{}] [AscendProfiler_{}:{}] {}\n".format(
+                    stamp, int(now * 1000) % 1000, level, parser, line, message
                 )
             )

@@ -16,7 +16,7 @@ from .._device import Call, load_kernels
 from .._faults import fault
 from . import _paths, _timeline
 from ._raw import Raw
-from ._timeline import Step
+from ._timeline import Step, StepTime
 
 OPERATOR_COLUMNS = (
     "Name", "Input Shapes", "Call Stack", "Host Self Duration(us)", "Host Total Duration(us)",
@@ -108,11 +108,9 @@ def statistics(output: str, kernels: Sequence[Any]) -> None:
         write_csv(output, name, columns, [[row[c] for c in columns] for row in rows])
 
 
-def step_trace_time(output: str, raw: Raw, kernels: Sequence[Any], steps: Sequence[Step]) -> None:
-    ranges = _timeline.host_ranges(raw) if raw.host else []
-    first = ranges[0].start_ns if ranges else (kernels[0].start_ns if kernels else 0)
+def step_trace_time(output: str, times: Sequence[StepTime]) -> None:
     rows = []
-    for time in _timeline.step_times(kernels, steps, first):
+    for time in times:
         busy, free, stage, preparing = map(us, (time.computing, time.free, time.stage, time.preparing))
         rows.append([time.device, time.step, busy, "0", "0", "0", free, stage, "0", "0", preparing])
     write_csv(output, "step_trace_time.csv", STEP_COLUMNS, rows)
@@ -277,9 +275,10 @@ def begin_trace(path: str, events: List[Dict[str, Any]]) -> None:
 
 def finish_trace(path: str, events: List[Dict[str, Any]]) -> None:
     """The second stage: the device's part, appended."""
-    text = json.dumps(events, ensure_ascii=False)
-    if not os.path.exists(path):
-        _paths.write(path, text)
-        return
     with open(path, "a") as file:
-        file.write("," + text[1:])
+        file.write("," + json.dumps(events, ensure_ascii=False)[1:])
+
+
+def whole_trace(path: str, events: List[Dict[str, Any]]) -> None:
+    """Both stages in one, when there is only one of them."""
+    _paths.write(path, json.dumps(events, ensure_ascii=False))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .._device import Call, Mark, Signature, load_kernels
+from .._device import Call, Signature, load_kernels
 from ._raw import Raw
 
 STEP = "ProfilerStep#"
@@ -127,9 +127,10 @@ def gaps(kernels: Sequence[Any], steps: Sequence[Step]) -> List[Tuple[int, int]]
     return sorted(out)
 
 
-def step_times(kernels: Sequence[Any], steps: Sequence[Step], first_host_ns: int) -> List[StepTime]:
+def step_times(kernels: Sequence[Any], steps: Sequence[Step], raw: Raw) -> List[StepTime]:
     """One row a step; without steps one nameless row for the whole capture."""
     began = {step.number: step.host_start_ns for step in steps}
+    on_host = [mark.start_ns for mark in raw.marks] + [call.start_ns for call in raw.calls] if raw.host else []
     rows = []
     for number, group in by_step(kernels, steps).items():
         if not group or (number is None and steps):
@@ -137,12 +138,6 @@ def step_times(kernels: Sequence[Any], steps: Sequence[Step], first_host_ns: int
         first, last = group[0].start_ns, group[-1].end_ns
         busy = sum(kernel.duration_ns for kernel in group)  # one stream: nothing overlaps
         free = sum(end - start for start, end in gaps(group, ()))
-        host = began.get(number or "", first_host_ns)
+        host = began[number] if number is not None else min(on_host, default=first)
         rows.append(StepTime(group[0].device_id, number, busy, free, last - first, first - host))
     return rows
-
-
-def host_ranges(raw: Raw) -> List[Mark]:
-    """Operators and named ranges of the host as one list, in order."""
-    operators = [Mark(c.signature.name, c.start_ns, c.end_ns, c.thread_id) for c in raw.calls]
-    return sorted(operators + list(raw.marks), key=lambda m: (m.start_ns, -m.end_ns))

@@ -23,7 +23,7 @@ from collect_agent.tarstream import ArchiveError
 
 from . import __version__, deploy, npu_smi, store, transfer
 from .devices import Device, Verdict, choose, judge, visible_ids
-from .errors import CollectError, EnvironmentUnfit, Interrupted, TransferError, from_agent
+from .errors import CollectError, EnvironmentUnfit, Interrupted, TransferError, UnreachableError, from_agent
 from .inventory import Host
 from .remote import Remote
 from .request import Request, window
@@ -81,7 +81,8 @@ def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Re
             manifest["archive"] = next(file for file in files if file["name"] == ARCHIVE)
             manifest["stages"] = stages(log.events)
             store.publish(place, manifest)
-            stream.send(b"ok\n")
+            with contextlib.suppress(UnreachableError):
+                stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
     return Result(place.final, manifest)
 
 

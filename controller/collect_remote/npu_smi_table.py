@@ -232,6 +232,8 @@ def _with_lower(device: Device, heading: _Heading, cells: list[str]) -> Device |
     if len(ids) != len(names) or len(values) != len(heading.lower):
         return None
     row = dict(zip(heading.lower, values, strict=True))
+    if any("/" in value for name, value in row.items() if name not in _MEMORY):
+        return None  # used / total of something unknown: perhaps the very memory that matters
     try:
         numbers = {name: _number(text) for name, text in zip(names, ids, strict=True)}
         utilisation = _number(next(row[name] for name in _UTILISATION if name in row))

@@ -159,8 +159,8 @@ class Remote:
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
         stream = Stream(channel, where)
-        # A function is read whole before it runs, so that no command in it can eat the rest of the script.
-        stream.send(f"main() {{\n{script}\n}}\nmain\nexit\n".encode())
+        # A function is read whole before it runs, and a line too: no command can eat the rest of the script.
+        stream.send(f"main() {{\n{script}\n}}\nmain; exit\n".encode())
         return stream
 
     def _connect(self, hop: Hop) -> paramiko.SSHClient:

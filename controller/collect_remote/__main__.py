@@ -1,0 +1,7 @@
+"""`python -m collect_remote` is `collect-remote`."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,128 @@
+"""The tool as its users have it: a process with arguments, an inventory file and a working directory."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from simhost import SimHost
+
+COLLECT_REMOTE = [sys.executable, "-m", "collect_remote"]
+LLAMA = {"llama": {"adapter": "llama", "layers": 1, "hidden": 64, "intermediate": 128, "heads": 4, "kv_heads": 2}}
+
+
+@dataclass
+class Outcome:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+class Tool:
+    """`collect-remote` in a directory of its own, as an ordinary process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.profiles = directory / "profiles"
+
+    def inventory(
+        self, *hosts: SimHost, models: dict[str, Any] | None = None, entries: dict[str, Any] | None = None
+    ) -> None:
+        """Write inventory.yaml. `entries` adds hosts, or keys to hosts."""
+        known: dict[str, Any] = {host.name: host.inventory_entry() for host in hosts}
+        for name, keys in (entries or {}).items():
+            known[name] = {**known.get(name, {}), **keys}
+        document = {"all": {"vars": {"models": models or LLAMA}, "hosts": known}}
+        (self.directory / "inventory.yaml").write_text(yaml.safe_dump(document))
+
+    def __call__(self, *arguments: str, timeout: float = 120) -> Outcome:
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            process.kill()
+        return Outcome(process.returncode, out, err)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*COLLECT_REMOTE, *arguments],
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def collect(self, *arguments: str, host: str = "ascend01", model: str = "llama", **options: Any) -> Outcome:
+        return self("--host", host, "--model", model, "--json", *arguments, **options)
+
+
+@pytest.fixture
+def tool(tmp_path: Path, client_home: Path) -> Tool:
+    directory = tmp_path / "here"
+    directory.mkdir()
+    return Tool(directory)
+
+
+@pytest.fixture
+def host(simhost: Callable[..., SimHost], tmp_path: Path) -> Callable[..., SimHost]:
+    """Start a simulated host whose leases are its own."""
+
+    def start(name: str = "ascend01", **options: Any) -> SimHost:
+        environment = {"COLLECT_REMOTE_LEASE_DIR": str(tmp_path / f"leases-{name}"), **options.pop("env", {})}
+        return simhost(name=name, env=environment, **options)
+
+    return start
+
+
+def leases(tmp_path: Path) -> list[str]:
+    """Lock files of devices that somebody still holds."""
+    held = []
+    for path in tmp_path.glob("leases-*/*.lock"):
+        with path.open("r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held.append(str(path))
+    return held
+
+
+@pytest.fixture
+def assert_clean(tmp_path: Path, tool: Tool) -> Iterator[Callable[..., None]]:
+    """Nothing under a final name here, no process and no device held on the host."""
+
+    def check(*hosts: SimHost) -> None:
+        for host in hosts:
+            assert gone(host.processes), [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in host.processes()]
+            assert host.held() == {}
+        assert leases(tmp_path) == []
+        assert sorted(path for path in tool.profiles.rglob("*") if not path.is_dir()) == []
+        assert not (tool.profiles / ".incoming").exists()
+
+    yield check
+
+
+def gone(processes: Callable[[], list[int]], patience_s: float = 3.0) -> bool:
+    """The server's own process of a closed session may need a moment to leave."""
+    until = time.monotonic() + patience_s
+    while processes():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True

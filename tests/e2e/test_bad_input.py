@@ -1,0 +1,385 @@
+"""Everything that can be wrong: one clear error, its exit code, and nothing left anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import LLAMA, Outcome, Tool
+
+from simhost import SimHost
+
+Start = Callable[..., SimHost]
+Clean = Callable[..., None]
+
+
+def one_error(outcome: Outcome, status: int, *, message: str, remedy: str) -> dict[str, Any]:
+    """The contract: one line what is wrong, one line what to do, the same in --json, no traceback."""
+    assert outcome.status == status, outcome.err
+    lines = outcome.err.splitlines()
+    (said,) = [line for line in lines if line.startswith("error: ")]
+    assert re.search(message, said), said
+    assert re.search(remedy, lines[lines.index(said) + 1]), lines[-1]
+    assert "Traceback" not in said
+    error = outcome.document["error"]
+    assert set(error) == {"kind", "message", "remedy", "stage", "host"}
+    assert re.search(message, error["message"])
+    return error  # type: ignore[no-any-return]
+
+
+# --- the command line and the inventory -------------------------------------------------------------------------------
+
+
+def test_unknown_host(tool: Tool, assert_clean: Clean) -> None:
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1"}})
+    one_error(tool.collect(host="ascnd01"), 2, message="ascnd01", remedy="ascend01")
+    assert_clean()
+
+
+def test_unknown_model(tool: Tool, assert_clean: Clean) -> None:
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1"}})
+    one_error(tool.collect(model="lama"), 2, message="lama", remedy="llama")
+    assert_clean()
+
+
+def test_no_inventory(tool: Tool) -> None:
+    one_error(tool.collect(), 2, message=r"inventory\.yaml", remedy=".")
+
+
+def test_broken_yaml_names_line_and_column(tool: Tool) -> None:
+    (tool.directory / "inventory.yaml").write_text("all:\n  hosts:\n    ascend01: {address: [}\n")
+    one_error(tool.collect(), 2, message=r"inventory\.yaml:3:\d+", remedy=".")
+
+
+def test_an_unknown_key_comes_with_a_suggestion(tool: Tool) -> None:
+    tool.inventory(entries={"ascend01": {"adress": "127.0.0.1"}})
+    one_error(tool.collect(), 2, message=r"inventory\.yaml:\d+:\d+.*adress", remedy="address")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--steps", "3"], "3 steps are too few"),
+        (["--steps", "many"], "many"),
+        (["--warmup-steps", "0"], "warmup-steps 0"),
+        (["--phase", "forward"], "no forward"),
+        (["--phase", "train"], "train"),
+        (["--level", "7"], "7"),
+        (["--aic-metrics", "Pipes"], "Pipes"),
+        (["--timeout", "soon"], "soon"),
+        (["--no-such-option"], "no-such-option"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_options_are_refused_before_connecting(tool: Tool, arguments: list[str], message: str) -> None:
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": 1}})
+    one_error(tool.collect(*arguments), 2, message=message, remedy=".")
+
+
+def test_an_existing_output_directory_is_never_touched(tool: Tool) -> None:
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": 1}})
+    (tool.directory / "old").mkdir()
+    (tool.directory / "old" / "precious").write_text("keep")
+    one_error(tool.collect("--out", "old"), 2, message="old exists already", remedy="does not exist")
+    assert (tool.directory / "old" / "precious").read_text() == "keep"
+
+
+def test_an_adapter_with_a_syntax_error(tool: Tool) -> None:
+    (tool.directory / "mine.py").write_text("def load(device, options)\n    pass\n")
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": 1}}, models={"mine": {"adapter": "./mine.py"}})
+    one_error(tool.collect(model="mine"), 2, message=r"mine\.py.*line 1|mine\.py", remedy="mend")
+
+
+# --- the connection ---------------------------------------------------------------------------------------------------
+
+
+def test_unreachable_host(tool: Tool, assert_clean: Clean) -> None:
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": 1}})
+    one_error(tool.collect(), 3, message="connection refused", remedy="port")
+    assert_clean()
+
+
+def test_a_name_that_does_not_resolve(tool: Tool) -> None:
+    tool.inventory(entries={"ascend01": {"address": "no-such-host.invalid"}})
+    one_error(tool.collect(), 3, message="does not resolve", remedy="address")
+
+
+def test_refused_key(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host(accept_key=False)
+    tool.inventory(ascend)
+    one_error(tool.collect(), 3, message="refused the login.*id_ed25519", remedy="ssh -p")
+    assert_clean(ascend)
+
+
+def test_changed_host_key_names_file_and_line(host: Start, tool: Tool, client_home: Path, assert_clean: Clean) -> None:
+    ascend = host(announce_own_key=False)
+    known = client_home / ".ssh" / "known_hosts"
+    known.write_text("# ours\n" + ascend.known_hosts.read_text())
+    tool.inventory(entries={"ascend01": {**ascend.inventory_entry(), "host_key": None}})
+    tool_inventory = tool.directory / "inventory.yaml"
+    tool_inventory.write_text(tool_inventory.read_text().replace("host_key: null", "x_unused: 1"))
+    one_error(tool.collect(), 3, message=r"shows the host key .* known_hosts:2 says", remedy="ssh-keygen -R")
+    assert_clean(ascend)
+
+
+def test_changed_pinned_host_key(host: Start, tool: Tool) -> None:
+    tool.inventory(host(announce_own_key=False))
+    one_error(tool.collect(), 3, message="host_key in the inventory says", remedy="pin the new key")
+
+
+def test_unknown_host_key_is_refused_with_its_fingerprint(host: Start, tool: Tool) -> None:
+    ascend = host()
+    entry = {key: value for key, value in ascend.inventory_entry().items() if key != "host_key"}
+    tool.inventory(entries={"ascend01": entry})
+    one_error(tool.collect(), 3, message="not a known host.*SHA256:", remedy="host_key")
+
+
+# --- the host's environment -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message", "remedy"),
+    [
+        ({"python3": "missing"}, "no python3", "python"),
+        ({"python3": "old"}, r"3\.6\.8", r"3\.8 or newer"),
+        ({"runtime": None}, "has no torch and torch_npu", "python"),
+        ({"msprof": False}, "msprof is not on PATH", "setup"),
+        ({"set_env": False}, "msprof is not on PATH.*no set_env.sh was found", "setup"),
+        ({"npu_smi": False}, "npu-smi is not on PATH", "driver"),
+        (
+            {"npu_smi_text": "dcmi module initialize failed. ret is -8005\n", "npu_smi_status": 187},
+            "-8005",
+            "HwHiAiUser",
+        ),
+        ({"npu_smi_text": "something else entirely\n"}, "something else entirely", "npu-smi info"),
+    ],
+    ids=[
+        "no-python",
+        "old-python",
+        "no-torch_npu",
+        "no-msprof",
+        "no-set_env",
+        "no-npu-smi",
+        "npu-smi-8005",
+        "unknown-table",
+    ],
+)
+def test_an_unfit_host(
+    host: Start, tool: Tool, assert_clean: Clean, knobs: dict[str, Any], message: str, remedy: str
+) -> None:
+    ascend = host(**knobs)
+    tool.inventory(ascend)
+    one_error(tool.collect(), 5, message=message, remedy=remedy)
+    assert not (ascend.workdir / "agent").exists(), "nothing was uploaded"
+    assert_clean(ascend)
+
+
+def test_setup_that_is_not_there(host: Start, tool: Tool) -> None:
+    tool.inventory(host(), entries={"ascend01": {"setup": ["/opt/nowhere/set_env.sh"]}})
+    one_error(tool.collect(), 5, message="/opt/nowhere/set_env.sh", remedy="path")
+
+
+def test_a_workdir_that_the_profiler_would_reject(host: Start, tool: Tool) -> None:
+    ascend = host()
+    tool.inventory(ascend, entries={"ascend01": {"workdir": str(ascend.workdir / "bs=8@v1")}})
+    one_error(tool.collect(), 5, message="rejects paths like .*bs=8@v1", remedy="workdir")
+
+
+def test_no_free_npu_gives_every_reason(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host(
+        npus=2, processes=[{"logic": 0, "pid": 4711, "name": "python", "mb": 4184}], devices={1: {"used_mb": 30000}}
+    )
+    tool.inventory(ascend)
+    one_error(tool.collect(), 4, message="NPU 0.*pid 4711 python.*NPU 1.*no visible process", remedy="wait")
+    assert_clean(ascend)
+
+
+def test_the_device_asked_for_is_busy(host: Start, tool: Tool) -> None:
+    tool.inventory(host(processes=[{"logic": 3, "pid": 4711, "name": "python", "mb": 4184}]))
+    one_error(tool.collect("--device", "3"), 4, message="NPU 3.*pid 4711", remedy="free at the moment")
+
+
+def test_a_device_that_does_not_exist(host: Start, tool: Tool) -> None:
+    tool.inventory(host())
+    one_error(tool.collect("--device", "16"), 2, message="16", remedy="NPU 7")
+
+
+# --- the run ----------------------------------------------------------------------------------------------------------
+
+ADAPTER = """
+import os, sys, time
+import torch
+
+def load(device, options):
+    return torch.ones(4, 4).to(device)
+
+calls = []
+
+def forward(state):
+    calls.append(1)
+    if len(calls) == {at}:
+        {what}
+    return state @ state
+"""
+RAISES = "raise RuntimeError('out of luck')"
+HANGS = "print('here it hangs', flush=True); time.sleep(600)"
+DIES = "os.kill(os.getpid(), 6)"
+EXITS = "os._exit(0)"
+IGNORES = "import signal; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+FORKS = (
+    "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True); raise RuntimeError('left a child')"
+)
+
+
+def faulty(tool: Tool, host: SimHost, what: str, at: int = 1) -> None:
+    (tool.directory / "faulty.py").write_text(ADAPTER.format(what=what, at=at))
+    tool.inventory(host, models={"faulty": {"adapter": "./faulty.py"}})
+
+
+@pytest.mark.parametrize("at", [1, 2, 5], ids=["precheck", "warm-up", "window"])
+def test_a_model_that_raises(host: Start, tool: Tool, assert_clean: Clean, at: int) -> None:
+    ascend = host()
+    faulty(tool, ascend, RAISES, at)
+    outcome = tool.collect(model="faulty")
+    one_error(outcome, 6, message=r"the model raised RuntimeError: out of luck \(adapter.py:\d+\)", remedy="log")
+    assert "    | RuntimeError: out of luck" in outcome.err, "the end of the host's log is shown"
+    assert_clean(ascend)
+
+
+def test_a_model_that_leaves_a_child_behind(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    faulty(tool, ascend, FORKS)
+    one_error(tool.collect(model="faulty"), 6, message="left a child", remedy="log")
+    assert_clean(ascend)
+
+
+@pytest.mark.parametrize("what", [HANGS, IGNORES], ids=["sleeps", "ignores-sigterm"])
+def test_a_model_that_hangs(host: Start, tool: Tool, assert_clean: Clean, what: str) -> None:
+    ascend = host()
+    faulty(tool, ascend, what, at=3)
+    outcome = tool.collect("--timeout", "2s", model="faulty")
+    one_error(outcome, 6, message="not finished after 2 s", remedy="--timeout")
+    assert_clean(ascend)
+
+
+def test_a_model_that_kills_its_process(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    faulty(tool, ascend, DIES, at=4)
+    one_error(tool.collect(model="faulty"), 6, message="killed by SIGABRT", remedy="run.log")
+    assert_clean(ascend)
+
+
+def test_exit_status_0_proves_nothing(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    faulty(tool, ascend, EXITS, at=5)
+    one_error(tool.collect(model="faulty"), 6, message="window|no data", remedy=".")
+    assert_clean(ascend)
+
+
+def test_an_adapter_that_needs_what_is_not_there(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    (tool.directory / "mine.py").write_text("import no_such_module\ndef load(d, o): pass\ndef forward(s): pass\n")
+    tool.inventory(ascend, models={"mine": {"adapter": "./mine.py"}})
+    one_error(tool.collect(model="mine"), 5, message="No module named 'no_such_module'", remedy="install")
+    assert_clean(ascend)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "message"),
+    [
+        ("export_fails", 7, "kernel_details|trace_view|run failed"),
+        ("truncated_trace", 7, "trace_view.json"),
+        ("no_pmu", 7, "ratio"),
+        ("level0", 7, "Level0"),
+        ("stop_raises", 7, "."),
+        ("no_profiler_info", 7, "profiler_info"),
+        ("segfault_at_stop", 6, "SIGSEGV"),
+    ],
+)
+def test_a_profiler_that_fails_silently(
+    host: Start, tool: Tool, assert_clean: Clean, fault: str, status: int, message: str
+) -> None:
+    ascend = host(env={"SIMHOST_LIGHT_FAULTS": fault})
+    tool.inventory(ascend)
+    one_error(tool.collect(), status, message=message, remedy=".")
+    assert_clean(ascend)
+    assert list((ascend.workdir / "runs").iterdir()), "the raw data stay on the host"
+
+
+# --- space ------------------------------------------------------------------------------------------------------------
+
+FILLS = "open('filler', 'wb').write(b'x' * (400 << 20))"
+
+
+def test_too_little_space_on_the_host(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = small(host, 8)
+    tool.inventory(ascend)
+    one_error(
+        tool.collect(), 8, message=r"not enough space on the host.*need at least 256 MiB, have \d MiB", remedy="workdir"
+    )
+    assert_clean(ascend)
+
+
+def test_the_hosts_disk_fills_up_in_the_run(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = small(host, 300)
+    faulty(tool, ascend, FILLS, at=3)
+    one_error(tool.collect(model="faulty"), 6, message="No space left on device", remedy="log")
+    assert_clean(ascend)
+
+
+def test_the_hosts_disk_is_full_when_the_archive_is_written(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = small(host, 300)
+    # The window is closed and parsed; then a colleague's file takes the rest, but for what the journal needs.
+    faulty(
+        tool,
+        ascend,
+        "import atexit; atexit.register(lambda: os.system('dd if=/dev/zero of=filler bs=64k 2>/dev/null; truncate -s -64k filler'))",
+    )
+    one_error(tool.collect(model="faulty"), 8, message="No space left on device", remedy="workdir")
+    assert_clean(ascend)
+
+
+def test_a_full_disk_here(host: Start, tool: Tool, tmp_path: Path) -> None:
+    ascend = host()
+    tool.inventory(ascend)
+    scratch = small(host, 1, name="scratch").workdir  # any small file system will do
+    one_error(tool.collect("--out", str(scratch / "result")), 8, message="not enough space", remedy="--out")
+    assert list(scratch.iterdir()) == []
+    assert len(list((ascend.workdir / "runs").iterdir())) == 1, "the result is kept on the host"
+
+
+def test_a_directory_that_may_not_be_written(tool: Tool) -> None:
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": 1}})
+    (tool.directory / "file").write_text("")
+    one_error(tool.collect("--out", "file/result"), 8, message="cannot write to", remedy="--out")
+
+
+def small(host: Start, megabytes: int, **options: Any) -> SimHost:
+    try:
+        return host(disk_mb=megabytes, **options)
+    except PermissionError as error:
+        pytest.skip(f"a small file system cannot be mounted: {error}")
+
+
+# --- judging ----------------------------------------------------------------------------------------------------------
+
+
+def test_validate_what_is_not_there(tool: Tool) -> None:
+    one_error(tool("validate", "nowhere", "--json"), 2, message="no nowhere", remedy="profile")
+
+
+def test_validate_a_cut_archive(host: Start, tool: Tool) -> None:
+    tool.inventory(host())
+    whole = Path(tool.directory / tool.collect().document["archive"]["path"]).read_bytes()
+    (tool.directory / "cut.tar.gz").write_bytes(whole[:-20])
+    outcome = tool("validate", "cut.tar.gz", "--json")
+    assert outcome.status == 7
+    assert outcome.document["verdict"] == "invalid"
+
+
+def test_models_of_one_host_do_not_leak(tool: Tool) -> None:
+    tool.inventory(entries={"a": {"models": {"only": LLAMA["llama"]}}, "b": {}})
+    one_error(tool.collect(host="b", model="only"), 2, message="only", remedy="llama")

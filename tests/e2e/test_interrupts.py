@@ -1,0 +1,178 @@
+"""Ctrl-C at any moment, killed controllers, broken connections: the host is clean, or the run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import Outcome, Tool, gone, leases
+
+from simhost import SimHost
+
+Start = Callable[..., SimHost]
+Clean = Callable[..., None]
+
+SLOW = """
+import time
+import torch
+
+def load(device, options):
+    time.sleep({load})
+    return torch.ones(4, 4).to(device)
+
+def forward(state):
+    time.sleep({step})
+    return state @ state
+"""
+
+
+def slow(tool: Tool, host: SimHost, load: float = 0.0, step: float = 0.0) -> None:
+    (tool.directory / "slow.py").write_text(SLOW.format(load=load, step=step))
+    tool.inventory(host, models={"slow": {"adapter": "./slow.py"}})
+
+
+def begin(tool: Tool, until: str, *arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """Start a collection and read what it says up to the line with `until`."""
+    process = tool.start("--host", "ascend01", "--model", "slow", "--json", *arguments)
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if until in line:
+            return process, said
+    raise AssertionError(f"never came to {until!r}: {said}")
+
+
+def end(process: subprocess.Popen[str], said: str) -> Outcome:
+    out, err = process.communicate(timeout=60)
+    return Outcome(process.returncode, out, said + err)
+
+
+@pytest.mark.parametrize(
+    ("until", "times"),
+    [
+        ("loading the model", {"load": 30}),
+        ("warming up", {"step": 0.5}),
+        ("profiling: forward step 1", {"step": 0.5}),
+    ],
+    ids=["load", "warm-up", "window"],
+)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_interrupted_in_the_run(
+    host: Start, tool: Tool, assert_clean: Clean, until: str, times: dict[str, Any], number: int
+) -> None:
+    ascend = host()
+    slow(tool, ascend, **times)
+    process, said = begin(tool, until)
+    process.send_signal(number)
+    outcome = end(process, said)
+    assert outcome.status == 130, outcome.err
+    assert "was stopped on ascend01, nothing of it is left" in outcome.err
+    assert outcome.document["error"]["kind"] == "Interrupted"
+    assert_clean(ascend)
+
+
+def test_interrupted_in_the_survey(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host(npu_smi_delay=20)
+    slow(tool, ascend)
+    process, said = begin(tool, "looking at the host")
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    outcome = end(process, said)
+    assert outcome.status == 130
+    assert "nothing was started on the host" in outcome.err
+    ascend.drop_connections()
+    assert_clean(ascend)
+
+
+def test_interrupted_while_connecting(tool: Tool, assert_clean: Clean) -> None:
+    listener = __import__("socket").create_server(("127.0.0.1", 0))  # accepts, and says nothing
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": listener.getsockname()[1]}})
+    process, said = begin_llama(tool, "connecting")
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    outcome = end(process, said)
+    listener.close()
+    assert outcome.status == 130, outcome.err
+    assert_clean()
+
+
+def begin_llama(tool: Tool, until: str) -> tuple[subprocess.Popen[str], str]:
+    process = tool.start("--host", "ascend01", "--model", "llama", "--json")
+    assert process.stderr is not None
+    return process, next(line for line in process.stderr if until in line)
+
+
+IMPATIENT = """
+import sys
+import collect_remote.collect, collect_remote.cli
+collect_remote.collect.ORPHAN_S = 2.0
+sys.exit(collect_remote.cli.main(sys.argv[1:]))
+"""
+
+
+def test_a_killed_controller_leaves_an_orphan_that_ends_itself(
+    host: Start, tool: Tool, tmp_path: Any, assert_clean: Clean
+) -> None:
+    ascend = host()
+    slow(tool, ascend, load=60)
+    process = subprocess.Popen(
+        [sys.executable, "-c", IMPATIENT, "--host", "ascend01", "--model", "slow"],
+        cwd=tool.directory,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stderr is not None
+    assert any("loading the model" in line for line in process.stderr)
+    process.kill()
+    process.communicate()
+    assert leases(tmp_path), "the run is still going on"
+    assert gone(ascend.processes, patience_s=20)
+    assert leases(tmp_path) == []
+    assert ascend.held() == {}
+
+
+def test_a_killed_supervisor_takes_its_worker_along(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    slow(tool, ascend, load=60)
+    process, said = begin(tool, "loading the model")
+    import json
+
+    (run,) = (ascend.workdir / "runs").iterdir()
+    os.kill(json.loads((run / "pid.json").read_text())["pid"], signal.SIGKILL)
+    outcome = end(process, said)
+    assert outcome.status == 6, outcome.err
+    assert "the supervisor of the run died" in outcome.err
+    assert_clean(ascend)
+
+
+def test_a_cut_connection_costs_nothing(host: Start, tool: Tool) -> None:
+    ascend = host()
+    slow(tool, ascend, step=0.15)
+    process, said = begin(tool, "profiling: forward step 1")
+    ascend.drop_connections()
+    outcome = end(process, said)
+    assert outcome.status == 0, outcome.err
+    assert outcome.document["phases"]["forward"]["step_kinds"] == ["forward"] * 5
+    assert outcome.err.count("profiling: forward step 3 of 5") == 1, "no event comes twice"
+
+
+def test_a_pull_goes_on_where_it_broke(host: Start, tool: Tool) -> None:
+    ascend = host()
+    noisy = SLOW.format(load=0, step=0) + "\nimport os\nfor _ in range(400):\n    print(os.urandom(1 << 18).hex())\n"
+    (tool.directory / "slow.py").write_text(noisy)
+    tool.inventory(ascend, models={"slow": {"adapter": "./slow.py"}})
+    process, said = begin(tool, "pulling")
+    time.sleep(0.15)
+    ascend.drop_connections()
+    outcome = end(process, said)
+    assert outcome.status == 0, outcome.err
+    log = tool.directory / outcome.document["directory"] / "run.log"
+    assert log.stat().st_size > 400 * (1 << 19)

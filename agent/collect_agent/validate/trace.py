@@ -85,8 +85,8 @@ class _Buffer:
                 if not self._may_go_on(error) or not self._more():
                     raise self.damage(error) from error
                 continue
-            # A number that touches the end of the buffer may have more digits behind it.
-            if end < len(self._buffer) or not self._more():
+            # A number near the end of the buffer may go on behind it: "0." decodes as 0.
+            if end < len(self._buffer) - LONGEST_PARTIAL_LITERAL or not self._more():
                 self._at = end
                 return value
 
@@ -124,10 +124,12 @@ class _Buffer:
             data = self._text.read(max(self._chunk, len(rest)))
         except UnicodeDecodeError as error:
             raise Damage("is not UTF-8 text behind byte %d" % self.offset()) from error
+        if not data:
+            self._ended = True
+            return False
         self._passed += _bytes(self._buffer[: self._at])
         self._buffer, self._at = rest + data, 0
-        self._ended = not data
-        return bool(data)
+        return True
 
 
 def _bytes(text: str) -> int:

@@ -79,6 +79,22 @@ def transpose(input: Tensor, perm: Sequence[int], require_contiguous: bool = Tru
     return input.permute(list(perm)).contiguous()
 
 
+def cross_entropy_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor] = None,
+    pos_weight: Optional[Tensor] = None,
+    reduction: int = 1,
+) -> Tensor:
+    """Of the binary cross entropy with logits; reduction 0 none, 1 mean, 2 sum."""
+    probability = torch.sigmoid(input)
+    heavy = target if pos_weight is None else target * pos_weight
+    grad = (heavy + 1 - target) * probability - heavy
+    grad = grad * grad_output if weight is None else grad * grad_output * weight
+    return grad / input.numel() if reduction == 1 else grad
+
+
 # --- attention ----------------------------------------------------------------------------------------------
 
 
@@ -270,6 +286,7 @@ IMPLEMENTATIONS: Dict[str, Callable[..., Any]] = {
     "npu_format_cast": lambda input, acl_format, **unused: input,
     "_npu_dropout": dropout,
     "npu_dropout_backward": dropout_backward,
+    "npu_binary_cross_entropy_with_logits_backward": cross_entropy_backward,
     "npu_fusion_attention": fusion_attention,
     "npu_fusion_attention_grad": fusion_attention_grad,
     "npu_prompt_flash_attention": prompt_attention,

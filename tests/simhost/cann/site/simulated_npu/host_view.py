@@ -17,7 +17,10 @@ def host_view(tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
     bytes_ = torch._C._construct_storage_from_data_pointer(storage.data_ptr(), _CPU, size)
     view = torch.empty(0, dtype=tensor.dtype)
-    return view.set_(bytes_, tensor.storage_offset(), tensor.size(), tensor.stride())
+    view.set_(bytes_, tensor.storage_offset(), tensor.size(), tensor.stride())
+    if tensor.is_conj():
+        view = view.conj()
+    return view._neg_view() if tensor.is_neg() else view
 
 
 class Call:

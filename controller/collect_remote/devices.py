@@ -128,10 +128,10 @@ def rank(verdicts: Iterable[Verdict]) -> tuple[Device, ...]:
 
 
 def choose(verdicts: Sequence[Verdict], wanted: str | None = None) -> list[Device]:
-    """The device to use: the best free one, or the best free one that `wanted` names.
+    """The devices that may be used, best first: all free ones, or those of them that `wanted` names.
 
-    `wanted` is "3" (any chip of NPU 3), "3.1" (chip 1 of NPU 3) or "logic:7". Raises UsageError when there is
-    no such device, NoFreeDevice with every reason when none may be used.
+    `wanted` is "3" (any chip of NPU 3), "3.1" (chip 1 of NPU 3) or "logic:7". Raises UsageError when there is no such
+    device, NoFreeDevice with every reason when none may be used.
     """
     candidates = [v for v in verdicts if wanted is None or _is_named(v.device, wanted)]
     if not candidates and wanted is not None:
@@ -142,7 +142,7 @@ def choose(verdicts: Sequence[Verdict], wanted: str | None = None) -> list[Devic
         )
     free = rank(candidates)
     if free:
-        return [free[0]]
+        return list(free)
     reasons = "; ".join(f"{v.device.label} {v.reason}" for v in candidates) or "npu-smi lists none"
     others = ", ".join(device.label for device in rank(verdicts))
     if others:

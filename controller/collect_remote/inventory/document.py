@@ -128,7 +128,7 @@ class _Reader:
             raise here.error(f"the YAML tag {raw.tag} is not supported", remedy)
         try:
             return SafeConstructor().construct_object(raw)
-        except (ValueError, KeyError) as error:
+        except (ValueError, LookupError) as error:  # what PyYAML makes of `!!int x` and `!!bool x`
             kind = raw.tag.rpartition(":")[2]
             raise here.error(f"{raw.value!r} is no {kind}", "leave the tag out or mend the value") from error
 

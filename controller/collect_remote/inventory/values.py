@@ -51,9 +51,8 @@ def word(node: Node) -> str:
 
 def port(node: Node) -> int:
     if type(node.value) is not int or not 1 <= node.value <= 65535:
-        raise node.error(
-            f"{_subject(node)} must be a number from 1 to 65535, not {node.text or node.kind}", "mend the value"
-        )
+        wrong = node.text or node.kind
+        raise node.error(f"{_subject(node)} must be a number from 1 to 65535, not {wrong}", "write one, like 22")
     return node.value
 
 

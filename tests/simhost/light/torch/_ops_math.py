@@ -156,7 +156,7 @@ def _reduce(name: str, compute: Any, result: Optional[dtype] = None, floating: b
         if floating and not of.is_floating_point:
             raise RuntimeError(
                 "{}(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-                "Got: {}".format(name, x.dtype.name.capitalize())
+                "Got: {}".format(name, x.dtype.label)
             )
         if name == "sum" and dtype is None and not of.is_floating_point:
             of = int64
@@ -297,11 +297,14 @@ def log_softmax(x: Tensor, dim: Any = -1, dtype: Any = None) -> Tensor:
 # --- matrix products ---
 
 
+_IN_CPP = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "bool": "bool"}
+
+
 def _same_type(a: Tensor, b: Tensor) -> dtype:
     if a.dtype is not b.dtype:
         raise RuntimeError(
             "expected m1 and m2 to have the same dtype, but got: {} != {}".format(
-                *("c10::" + t.dtype.name.capitalize() for t in (a, b))
+                *(_IN_CPP.get(t.dtype.name, "c10::" + t.dtype.label) for t in (a, b))
             )
         )
     return a.dtype
@@ -433,9 +436,7 @@ def in_place(name: str, compute: Any) -> Any:
         if out.dtype is not x.dtype:
             if out.dtype.is_floating_point and not x.dtype.is_floating_point:
                 raise RuntimeError(
-                    "result type {} can't be cast to the desired output type {}".format(
-                        out.dtype.name.capitalize(), x.dtype.name.capitalize()
-                    )
+                    "result type {} can't be cast to the desired output type {}".format(out.dtype.label, x.dtype.label)
                 )
             out.dtype, out._data = x.dtype, _values.cast(out._data, x.dtype)
         x._become(out)

@@ -22,9 +22,26 @@ class dtype:
     def __repr__(self) -> str:
         return "torch." + self.name
 
+    @property
+    def label(self) -> str:
+        """How torch's messages call it."""
+        return _LABELS.get(self.name, self.name.capitalize())
+
     def __reduce__(self) -> str:
         return self.name  # a module-level name, so copies and pickles stay identical
 
+
+_LABELS = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "int64": "Long",
+    "int32": "Int",
+    "int16": "Short",
+    "int8": "Char",
+    "uint8": "Byte",
+}
 
 bool_ = dtype("bool", 1, False, 0)
 uint8 = dtype("uint8", 1, False, 1)

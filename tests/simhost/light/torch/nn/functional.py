@@ -53,7 +53,7 @@ def embedding(indices: Tensor, weight: Tensor, padding_idx: Optional[int] = None
     if indices.dtype.is_floating_point:
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-            "torch.{}Tensor instead (while checking arguments for embedding)".format(indices.dtype.name.capitalize())
+            "torch.{}Tensor instead (while checking arguments for embedding)".format(indices.dtype.label)
         )
     return run("embedding", [weight, indices], indices._shape + weight._shape[1:], weight.dtype)
 

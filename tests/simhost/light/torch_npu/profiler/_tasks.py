@@ -1,7 +1,7 @@
 """Which parser runs after which, and what is said of those that did not succeed.
 
-The graphs are those of torch_npu 2.13.0. A parser that fails takes with it all that wait for it; each of them prints one
-line, the rest goes on.
+The graphs are those of torch_npu 2.13.0. A parser that fails takes with it all that wait for it; each of them prints
+one line, the rest goes on.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import os
 from typing import Any, Dict
 
 ARCHIVE = "profile_l1.tar.gz"
+RESERVE_BYTES = 256 * 1024  # given back to a full disk, so that the end of the run can still be told
 
 
 class RunDir:
@@ -22,6 +23,7 @@ class RunDir:
         self.work = self._in("work")
         self.profile = self._in("profile")
         self.archive = self._in(ARCHIVE)
+        self.reserve = self._in("reserve")
 
     @property
     def id(self) -> str:
@@ -41,6 +43,8 @@ class RunDir:
                 file.write(text)
         with open(self.plan, "w", encoding="utf-8") as file:
             json.dump(plan, file, indent=1)
+        with open(self.reserve, "wb") as ballast:
+            ballast.write(bytes(RESERVE_BYTES))
         self.touch_followed()
 
     def read_plan(self) -> Dict[str, Any]:

@@ -54,6 +54,7 @@ def supervise(run: RunDir) -> int:
     if left:
         end["left"] = left
     with contextlib.suppress(OSError):
+        os.unlink(run.reserve)
         journal.write(stage="end", directory=run.path, log=_tail(run.log), **end)
         journal.close()
     return 0 if end["status"] == "done" else 1

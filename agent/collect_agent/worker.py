@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import traceback
@@ -25,24 +26,25 @@ def work(run: RunDir) -> int:
     except template.TemplateError as error:
         emit("error", kind=error.kind, message=error.message, remedy=error.remedy)
     except ImportError as error:
-        traceback.print_exc()
         emit(
             "error",
             kind="EnvironmentUnfit",
             message="the adapter {} cannot be imported: {}".format(name, error),
             remedy="install what it needs in the host's Python, or use another adapter",
         )
-    except Exception as error:  # noqa: BLE001 - whatever a model raises is the run's failure, told in one line
         traceback.print_exc()
+    except Exception as error:  # noqa: BLE001 - whatever a model raises is the run's failure, told in one line
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
         place = traceback.extract_tb(error.__traceback__)[-1]
         emit(
             "error",
-            kind="RunFailed",
+            kind="StorageError" if full else "RunFailed",
             message="the model raised {}: {} ({}:{})".format(
                 type(error).__name__, error, os.path.basename(place.filename), place.lineno
             ),
-            remedy="the end of the log shows where; the model runs as it would without the profiler",
+            remedy="free some space on the host" if full else "the end of the host's log shows where it came from",
         )
+        traceback.print_exc()  # last: it goes to a disk that may be full
     else:
         return 0
     return 1

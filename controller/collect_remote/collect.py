@@ -65,12 +65,13 @@ def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Re
     """
     run_id = f"{datetime.now():%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
     place = store.place(request, run_id)
+    plan = _plan(request, host)
+    agent = deploy.build()
     log = _Log(on_event)
     with _told(log, host.name), store.incoming(place) as incoming, _opened(host, log) as remote:
-        agent = deploy.build()
-        preview = _prepare(request, host, remote, agent, log)
-        run = Run(remote, preview.facts, agent, _document(request, run_id, preview, agent))
-        log(stage="start", run=run_id, upload=not preview.facts.agent_present)
+        facts, candidates = _prepare(request, host, remote, agent, log)
+        run = Run(remote, facts, agent, _document(request, run_id, plan, facts, candidates, agent))
+        log(stage="start", run=run_id, upload=not facts.agent_present)
         files = _follow(run, log)["files"]
         log.kept = run.directory
         log(stage="pull", bytes=0, of=sum(file["size"] for file in files))
@@ -88,9 +89,12 @@ def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Re
 
 def preview(request: Request, host: Host, on_event: OnEvent | None = None) -> Preview:
     """Everything up to the plan; nothing is uploaded or started."""
+    plan = _plan(request, host)
+    agent = deploy.build()
     log = _Log(on_event)
-    with _told(log, request.host), _opened(host, log) as remote:
-        return _prepare(request, host, remote, deploy.build(), log)
+    with _told(log, host.name), _opened(host, log) as remote:
+        facts, candidates = _prepare(request, host, remote, agent, log)
+    return Preview(facts, tuple(candidates), plan, agent.name)
 
 
 def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
@@ -133,9 +137,12 @@ def _told(log: _Log, host: str) -> Iterator[None]:
     except CollectError as error:
         error.stage = error.stage or log.stage
         error.host = error.host or host
+        if log.kept:
+            error.remedy = "; ".join(filter(None, (error.remedy, f"the result is kept on the host in {log.kept}")))
         raise
     except KeyboardInterrupt as error:
-        raise Interrupted("interrupted before anything was started on the host", stage=log.stage, host=host) from error
+        state = f"the result is kept on the host in {log.kept}" if log.kept else "nothing was started on the host"
+        raise Interrupted(f"interrupted: {state}", stage=log.stage, host=host) from error
 
 
 @contextlib.contextmanager
@@ -145,15 +152,20 @@ def _opened(host: Host, log: _Log) -> Iterator[Remote]:
         yield remote
 
 
-def _prepare(request: Request, host: Host, remote: Remote, agent: deploy.Agent, log: _Log) -> Preview:
+def _plan(request: Request, host: Host) -> Plan:
     model = host.model(request.model)
-    asked = window(request, model)
+    return template.plan(request, window(request, model), model, host)
+
+
+def _prepare(
+    request: Request, host: Host, remote: Remote, agent: deploy.Agent, log: _Log
+) -> tuple[Facts, list[Device]]:
+    """What the host is like, and the devices that may be used on it, best first."""
     log(stage="survey")
     facts = survey(remote, host, agent.name)
     check(facts)
     log(stage="choose")
-    candidates = choose(_verdicts(facts), request.device)
-    return Preview(facts, tuple(candidates), template.plan(request, asked, model, host), agent.name)
+    return facts, choose(_verdicts(facts), request.device)
 
 
 def _verdicts(facts: Facts) -> tuple[Verdict, ...]:
@@ -167,9 +179,10 @@ def _verdicts(facts: Facts) -> tuple[Verdict, ...]:
     return judge(found, allowed=visible_ids(facts.visible_devices))
 
 
-def _document(request: Request, run_id: str, preview: Preview, agent: deploy.Agent) -> dict[str, Any]:
+def _document(
+    request: Request, run_id: str, plan: Plan, facts: Facts, candidates: list[Device], agent: deploy.Agent
+) -> dict[str, Any]:
     """What the agent gets on its standard input: see `collect_agent.start`."""
-    facts, plan = preview.facts, preview.plan
     asked = dataclasses.asdict(request)
     del asked["out"]
     return {
@@ -186,7 +199,7 @@ def _document(request: Request, run_id: str, preview: Preview, agent: deploy.Age
             **facts.versions,
         },
         "devices": [
-            {"label": d.label, "npu": d.npu, "chip": d.chip, "logic": d.logic, "name": d.name} for d in preview.devices
+            {"label": d.label, "npu": d.npu, "chip": d.chip, "logic": d.logic, "name": d.name} for d in candidates
         ],
         "files": dict(plan.files),
         "argv": list(plan.argv),

@@ -91,9 +91,7 @@ def judge(devices: Sequence[Device], *, allowed: Collection[int] | None = None) 
 
 
 def _objection(device: Device, idlest_mb: int, allowed: Collection[int] | None) -> str:
-    """Why `device` may not be used; empty when nothing speaks against it. `idlest_mb` is the least used of
-    its kind.
-    """
+    """Why `device` may not be used, or nothing. `idlest_mb` is the memory used on the idlest of its kind."""
     used, total = device.memory_used_mb, device.memory_total_mb
     if device.health != "OK":
         return f"unhealthy: {device.health}"

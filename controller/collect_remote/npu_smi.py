@@ -14,10 +14,9 @@ from collect_remote.npu_smi_table import Layout, Report, read_table
 def devices(
     info_text: str, mapping_text: str = "", *, in_container: bool = False, status: int | None = None
 ) -> tuple[Device, ...]:
-    """The devices of `npu-smi info` with the logic ids of `npu-smi info -m`, both run where the model will
-    run.
+    """The devices of `npu-smi info` with the logic ids of `npu-smi info -m`.
 
-    `status` is the exit status of `npu-smi info`. Raises NpuSmiError.
+    Both must come from where the model will run: the same host or container, the same user. `status` is the exit status of `npu-smi info`. Raises NpuSmiError.
     """
     return join(parse_info(info_text, status), parse_mapping(mapping_text), in_container=in_container)
 

@@ -7,7 +7,7 @@ Python 2.7 and every 3.x understand; versions that are too old are told apart by
 from __future__ import annotations
 
 SOURCE = r'''
-import json, os, subprocess, sys, time
+import json, os, select, subprocess, sys, threading, time
 
 def npu_smi(path, arguments):
     """Start one npu-smi; the library path is the driver's, which CANN's set_env.sh does not always add."""
@@ -27,13 +27,21 @@ def which(name, extra=()):
 
 def finish(process, until):
     """[status, text]; status 124, as coreutils has it, when it had to be killed."""
-    import threading
     timer = threading.Timer(max(0.1, until - time.time()), process.kill)
     timer.start()
     text = process.communicate()[0].decode("utf-8", "replace")
     timed_out = not timer.is_alive()
     timer.cancel()
     return [124 if timed_out else process.returncode, text]
+
+def leave_with_reader():
+    """Whoever asked has gone: a hanging npu-smi is not left behind."""
+    poller = select.poll()
+    poller.register(1, 0)
+    poller.poll()
+    for process in running:
+        process.kill()
+    os._exit(1)
 
 def version(name):
     """Version of an installed distribution, "unknown" for a package without one, None when there is none."""
@@ -63,6 +71,9 @@ def writable(path):
 mark, workdir, agent = sys.argv[1:4]
 smi = which("npu-smi", ("/usr/local/sbin", "/usr/local/bin", "/usr/local/dcmi"))
 running = [npu_smi(smi, arguments) for arguments in (["info"], ["info", "-m"])] if smi else []
+watch = threading.Thread(target=leave_with_reader)
+watch.daemon = True
+watch.start()
 workdir = os.path.realpath(os.path.expanduser(workdir))
 cann = os.environ.get("ASCEND_TOOLKIT_HOME") or os.environ.get("ASCEND_HOME_PATH") or ""
 cann_version = None

@@ -123,8 +123,8 @@ def _settings(name: str, overrides: list[str]) -> dict[str, list[str]]:
     if ssh is None:
         return _paramiko_settings(name, overrides, config)
     # ssh takes its home from the user database and not from $HOME; where they differ, $HOME is meant.
-    moved = Path(pwd.getpwuid(os.getuid()).pw_dir) != Path.home()
-    chosen = ["-F", str(config) if config.exists() else os.devnull] if moved else []
+    account = pwd.getpwuid(os.getuid()).pw_dir
+    chosen = ["-F", str(config) if config.exists() else os.devnull] if Path(account) != Path.home() else []
     # A name is data, never an option, whatever it begins with.
     result = subprocess.run(
         [ssh, "-G", *chosen, *overrides, "--", name],
@@ -141,7 +141,7 @@ def _settings(name: str, overrides: list[str]) -> dict[str, list[str]]:
     settings: dict[str, list[str]] = {}
     for line in result.stdout.splitlines():
         key, _, value = line.partition(" ")
-        settings.setdefault(key, []).append(value)
+        settings.setdefault(key, []).append(value.replace(account + "/.ssh/", "~/.ssh/"))
     return settings
 
 

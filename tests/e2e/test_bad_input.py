@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LLAMA, Outcome, Tool
 
+from conftest import LLAMA, Outcome, Tool
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -121,7 +121,7 @@ def test_changed_host_key_names_file_and_line(host: Start, tool: Tool, client_ho
     tool.inventory(entries={"ascend01": {**ascend.inventory_entry(), "host_key": None}})
     tool_inventory = tool.directory / "inventory.yaml"
     tool_inventory.write_text(tool_inventory.read_text().replace("host_key: null", "x_unused: 1"))
-    one_error(tool.collect(), 3, message=r"shows the host key .* known_hosts:2 says", remedy="ssh-keygen -R")
+    one_error(tool.collect(), 3, message=r"shows the host key .*known_hosts:2 says", remedy="ssh-keygen -R")
     assert_clean(ascend)
 
 
@@ -275,7 +275,7 @@ def test_a_model_that_kills_its_process(host: Start, tool: Tool, assert_clean: C
 def test_exit_status_0_proves_nothing(host: Start, tool: Tool, assert_clean: Clean) -> None:
     ascend = host()
     faulty(tool, ascend, EXITS, at=5)
-    one_error(tool.collect(model="faulty"), 6, message="window|no data", remedy=".")
+    one_error(tool.collect(model="faulty"), 7, message="profiler was never stopped", remedy=".")
     assert_clean(ascend)
 
 
@@ -292,7 +292,7 @@ def test_an_adapter_that_needs_what_is_not_there(host: Start, tool: Tool, assert
     [
         ("export_fails", 7, "kernel_details|trace_view|run failed"),
         ("truncated_trace", 7, "trace_view.json"),
-        ("no_pmu", 7, "ratio"),
+        ("no_pmu", 7, "aic_"),
         ("level0", 7, "Level0"),
         ("stop_raises", 7, "."),
         ("no_profiler_info", 7, "profiler_info"),
@@ -326,18 +326,14 @@ def test_too_little_space_on_the_host(host: Start, tool: Tool, assert_clean: Cle
 def test_the_hosts_disk_fills_up_in_the_run(host: Start, tool: Tool, assert_clean: Clean) -> None:
     ascend = small(host, 300)
     faulty(tool, ascend, FILLS, at=3)
-    one_error(tool.collect(model="faulty"), 6, message="No space left on device", remedy="log")
+    one_error(tool.collect(model="faulty"), 8, message="No space left on device", remedy="free some")
     assert_clean(ascend)
 
 
 def test_the_hosts_disk_is_full_when_the_archive_is_written(host: Start, tool: Tool, assert_clean: Clean) -> None:
     ascend = small(host, 300)
-    # The window is closed and parsed; then a colleague's file takes the rest, but for what the journal needs.
-    faulty(
-        tool,
-        ascend,
-        "import atexit; atexit.register(lambda: os.system('dd if=/dev/zero of=filler bs=64k 2>/dev/null; truncate -s -64k filler'))",
-    )
+    # The window is closed and parsed; then somebody's file takes the rest.
+    faulty(tool, ascend, "import atexit; atexit.register(os.system, 'dd if=/dev/zero of=filler bs=64k 2>/dev/null')")
     one_error(tool.collect(model="faulty"), 8, message="No space left on device", remedy="workdir")
     assert_clean(ascend)
 

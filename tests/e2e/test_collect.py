@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import statistics
 import subprocess
 import sys
 import tarfile
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Tool
 
+from conftest import Tool
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -64,7 +63,7 @@ def test_a_verified_profile_comes_back(host: Start, tool: Tool, runtime: str) ->
     (profile,) = manifest["profiles"]
     assert (profile["level"], profile["metrics"]) == ("Level1", "PipeUtilization")
     assert manifest["expected"]["steps"] == {"both": 7}
-    assert profile["steps"] == 7
+    assert len(profile["steps"]) == 7
     window = manifest["phases"]["both"]
     assert window["step_kinds"] == ["prefill"] + ["decode"] * 6
     assert window["warmup_kinds"] == ["prefill"] * 3 + ["decode"] * 3
@@ -88,12 +87,6 @@ def test_a_verified_profile_comes_back(host: Start, tool: Tool, runtime: str) ->
     assert tool("validate", str(archive)).status == 0
 
 
-def test_warm_up_shows_in_the_step_times(host: Start, tool: Tool) -> None:
-    tool.inventory(host())
-    window = tool.collect("--phase", "decode").document["phases"]["decode"]
-    assert max(window["warmup_seconds"]) >= statistics.median(window["step_seconds"])
-
-
 @pytest.mark.parametrize(
     ("phase", "steps"),
     [
@@ -108,7 +101,7 @@ def test_every_phase_has_its_own_directory(host: Start, tool: Tool, phase: str, 
     outcome = tool.collect("--phase", phase)
     assert outcome.status == 0, outcome.err
     directory, manifest = published(tool, outcome.document)
-    assert {profile["phase"]: profile["steps"] for profile in manifest["profiles"]} == steps
+    assert {profile["phase"]: len(profile["steps"]) for profile in manifest["profiles"]} == steps
     found = {name.split("/")[1] for name in members(directory / "profile_l1.tar.gz") if "_ascend_pt/" in name}
     assert found == set(steps)
 
@@ -287,9 +280,11 @@ def test_the_template_runs_alone_on_a_host(host: Start, tool: Tool, tmp_path: Pa
     ascend = host(runtime=runtime)
     script = tool("template", "--phase", "separate").out
     done = subprocess.run(
-        ["ssh", "-F", "/dev/null", "-i", ascend.identity_file, "-o", f"UserKnownHostsFile={ascend.known_hosts}"]
-        + ["-p", str(ascend.port), f"{ascend.user}@{ascend.address}"]
-        + [f"cd {ascend.workdir} && . $HOME/Ascend/ascend-toolkit/set_env.sh && exec python3 -"],
+        [
+            *("ssh", "-F", "/dev/null", "-i", ascend.identity_file, "-p", str(ascend.port)),
+            *("-o", f"UserKnownHostsFile={ascend.known_hosts}", f"{ascend.user}@{ascend.address}"),
+            f"cd {ascend.workdir} && . $HOME/Ascend/ascend-toolkit/set_env.sh && exec python3 -",
+        ],
         input=script,
         text=True,
         capture_output=True,

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Outcome, Tool, gone, leases
 
+from conftest import Outcome, Tool, gone, leases
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -87,7 +87,6 @@ def test_interrupted_in_the_survey(host: Start, tool: Tool, assert_clean: Clean)
     outcome = end(process, said)
     assert outcome.status == 130
     assert "nothing was started on the host" in outcome.err
-    ascend.drop_connections()
     assert_clean(ascend)
 
 

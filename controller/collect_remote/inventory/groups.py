@@ -19,8 +19,7 @@ _PARTS = ("vars", "hosts", "children")
 class Group:
     """One group, gathered from all places of the file that speak of it.
 
-    `children` maps a name to the place that says so. `defined` stays false while a group is only named as a
-    child.
+    `children` maps a name to the place that says so; `defined` stays false while a group is only named as a child.
     """
 
     variables: list[Variables] = field(default_factory=list)

@@ -16,9 +16,7 @@ DTYPES = ("bfloat16", "float16", "float32")
 
 @dataclass(frozen=True, slots=True)
 class ModelFields:
-    """The fields of a model after inheritance, each from where it was said last; `node` is the last mention
-    of it.
-    """
+    """The fields of a model after inheritance, each from where it was said last; `node` is its last mention."""
 
     node: Node
     fields: Mapping[str, Node]

@@ -1,6 +1,4 @@
-"""The types that a value of the inventory may have; each reader raises InventoryError at the value's
-position.
-"""
+"""The types that a value of the inventory may have. Every reader raises InventoryError at the value's position."""
 
 from __future__ import annotations
 
@@ -34,6 +32,8 @@ def text(node: Node) -> str:
         raise node.error(f"{_subject(node)} must be text, not {node.kind}", remedy)
     if "{{" in node.value:
         raise node.error(f"{_subject(node)} holds a template", "write the value: templates are not evaluated")
+    if not node.value.isprintable():
+        raise node.error(f"{_subject(node)} holds a line break or a control character", "write one line of plain text")
     if not node.value.strip():
         raise node.error(
             f"{_subject(node)} is an empty text", "write a value, or nothing at all to take an inherited one back"
@@ -45,7 +45,7 @@ def word(node: Node) -> str:
     """A text without blanks that no program can take for an option: an address, a user, a jump host."""
     value = text(node)
     if re.search(r"\s", value) or value.startswith("-"):
-        raise node.error(f"{_subject(node)} is not {value!r}", "write it without blanks and without a leading '-'")
+        raise node.error(f"{_subject(node)} cannot be {value!r}", "write it without blanks and without a leading '-'")
     return value
 
 
@@ -86,9 +86,7 @@ def environment(node: Node) -> dict[str, str | None]:
 
 
 def host_key(node: Node) -> str:
-    """A public key as "type base64"; a comment after it is dropped. The base64 part names its type, which
-    must agree.
-    """
+    """A public key as "type base64", without a comment. The base64 part names its type again: both must agree."""
     fields = text(node).split()
     remedy = 'write it as in a .pub file or after the name in `ssh-keyscan HOST`: "ssh-ed25519 AAAA..."'
     if len(fields) < 2 or not _KEY_TYPE.fullmatch(fields[0]):

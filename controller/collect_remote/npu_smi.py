@@ -16,7 +16,8 @@ def devices(
 ) -> tuple[Device, ...]:
     """The devices of `npu-smi info` with the logic ids of `npu-smi info -m`.
 
-    Both must come from where the model will run: the same host or container, the same user. `status` is the exit status of `npu-smi info`. Raises NpuSmiError.
+    Both must come from where the model will run: the same host or container, the same user. `status` is the exit
+    status of `npu-smi info`. Raises NpuSmiError.
     """
     return join(parse_info(info_text, status), parse_mapping(mapping_text), in_container=in_container)
 

@@ -53,6 +53,7 @@ MISTAKES = [
     ("all: {hosts: {h: {user: §7}}}", "user must be text, not the number 7", "quote"),
     ("all: {hosts: {h: {user: §on}}}", "user must be text, not true/false", "quote"),
     ("all: {hosts: {h: {user: §'{{ me }}'}}}", "user holds a template", "not evaluated"),
+    ('all: {hosts: {h: {workdir: §"a\\nb"}}}', "line break", "one line"),
     ("all: {hosts: {h: {user: §' '}}}", "user is an empty text", "inherited"),
     ("all: {hosts: {h: {address: §-oProxyCommand=x}}}", "'-oProxyCommand=x'", "leading '-'"),
     ("all: {hosts: {h: {identity_file: §~nobody-here/x}}}", "identity_file", "write the path out"),

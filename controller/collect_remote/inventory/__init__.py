@@ -1,5 +1,4 @@
-"""The inventory: one YAML file of Ansible's shape that says which hosts there are and what can be profiled on
-them.
+"""The inventory: one YAML file of Ansible's shape with the hosts there are and what can be profiled on them.
 
     inventory = load("inventory.yaml")
     host = inventory.host("ascend01")

@@ -1,5 +1,4 @@
-"""A YAML file as plain nodes that remember where they stand, so that every later complaint can name file,
-line and column.
+"""A YAML file as plain nodes that remember where they stand, for complaints with file, line and column.
 
 Only the graph of the file is built, by PyYAML's safe loader; no tag of it makes an object of any class.
 """

@@ -27,11 +27,11 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One host: how to reach it, its environment, its models. None means: not said, so ssh's or the host's
-    default.
+    """One host: how to reach it, its environment, its models.
 
-    `host_key` is a pinned public key, "type base64". `setup` are scripts on the host to source before
-    anything else. `python` and `workdir` are paths on the host, `identity_file` is one here.
+    None means that the inventory does not say it: the default of ssh or of the host holds. `host_key` is a pinned
+    public key, "type base64". `setup` are scripts on the host to source before anything else. `python` and `workdir`
+    are paths on the host, `identity_file` is one here.
     """
 
     name: str

@@ -1,6 +1,4 @@
-"""Host ranges as Ansible writes them: `ascend[01:16]`, `rack[a:c]`, `node[1:9:2]`, several in one name; ends
-included.
-"""
+"""Host ranges as Ansible writes them: `ascend[01:16]`, `rack[a:c]`, `node[1:9:2]`. The last one is included."""
 
 from __future__ import annotations
 

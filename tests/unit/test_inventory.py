@@ -240,3 +240,9 @@ def test_the_example_is_an_inventory() -> None:
     assert {"ascend01", "ascend02", "ascend-a3-a"} <= set(found.hosts)
     assert found.host("ascend01").model("llama").adapter == "llama"
     assert "flux" not in found.host("ascend-a3-a").models
+
+
+def test_the_example_in_the_documentation_is_an_inventory(inventory: Write) -> None:
+    page = (ROOT / "docs" / "inventory.md").read_text()
+    found = inventory(page.partition("```yaml\n")[2].partition("```")[0])
+    assert (len(found.hosts), found.host("ascend-a3-d").model("llama").options["batch"]) == (20, 4)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_light import Host, host  # noqa: F401
+from test_light import Host
 
 IMPORT = "import torch, torch_npu\n"
 FRESH = """
@@ -22,12 +22,17 @@ def step():
 
 
 @pytest.fixture
-def eight(host: Host) -> Host:  # noqa: F811
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@pytest.fixture
+def eight(host: Host) -> Host:
     host.devices(*(f"{i} {i} 0 65536 {3300 + i} Ascend910B2" for i in range(8)))
     return host
 
 
-def test_without_set_env_torch_cannot_be_imported(host: Host) -> None:  # noqa: F811
+def test_without_set_env_torch_cannot_be_imported(host: Host) -> None:
     run = host.run("import torch", prelude="", ASCEND_HOME_PATH=None)
     assert run.code == 1
     assert "ImportError: libhccl.so: cannot open shared object file: No such file or directory" in run.err
@@ -125,7 +130,7 @@ def test_a_device_that_does_not_start(eight: Host) -> None:
     assert "open device 0 failed, runtime result = 507033." in run.err
 
 
-def test_forked_children_may_not_use_the_device(host: Host) -> None:  # noqa: F811
+def test_forked_children_may_not_use_the_device(host: Host) -> None:
     run = host.run("""
 import multiprocessing
 child = multiprocessing.get_context("fork").Process(target=step)
@@ -136,7 +141,7 @@ print(child.exitcode)
     assert "Cannot re-initialize NPU in forked subprocess." in run.err
 
 
-def test_launches_return_at_once_and_reads_wait(host: Host) -> None:  # noqa: F811
+def test_launches_return_at_once_and_reads_wait(host: Host) -> None:
     run = host.run("""
 big = torch.empty(4096, 4096, dtype=torch.float16, device="npu:0")
 a, b = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
@@ -153,7 +158,7 @@ print(a.elapsed_time(b) / 1000 > 0.04, time.perf_counter() - begin > 0.04, launc
     assert run.out == "True True True\n"
 
 
-def test_the_first_calls_of_operators_cost_more(host: Host) -> None:  # noqa: F811
+def test_the_first_calls_of_operators_cost_more(host: Host) -> None:
     run = host.run(
         """
 def timed():
@@ -168,7 +173,7 @@ print(timed(), min(timed() for _ in range(5)))
     assert first > later + 0.005
 
 
-def test_compiling_again_shows_in_dynamos_counters(host: Host) -> None:  # noqa: F811
+def test_compiling_again_shows_in_dynamos_counters(host: Host) -> None:
     run = host.run("""
 from torch._dynamo.utils import counters
 fast = torch.compile(model)
@@ -190,6 +195,6 @@ def pythons() -> list[str]:
 
 
 @pytest.mark.parametrize("python", pythons())
-def test_every_supported_python_writes_a_profile(host: Host, python: str) -> None:  # noqa: F811
+def test_every_supported_python_writes_a_profile(host: Host, python: str) -> None:
     host.run("collect(3, P.schedule(wait=0, warmup=1, active=2, repeat=1))", python=python).ok()
     assert host.profile().kernel_steps() == ["1", "2"]

@@ -118,6 +118,12 @@ static void report_holder(void) {
     holder_pid = getpid();
     snprintf(path, sizeof path, "%s/holders/%d", simhost(), (int)holder_pid);
     snprintf(part, sizeof part, "%s.part", path);
+    int holding = 0;
+    for (int id = 0; id < visible_count; id++) holding += held[id];
+    if (!holding) {
+        unlink(path);
+        return;
+    }
     FILE *file = fopen(part, "w");
     if (!file) return;
     for (int id = 0; id < visible_count; id++) {
@@ -200,6 +206,32 @@ int aclrtGetLogicDevIdByUserDevId(int32_t user, int32_t *logic) {
     ready();
     if (user < 0 || user >= visible_count) return INVALID_DEVICE;
     *logic = devices[visible[user]].logic;
+    return OK;
+}
+
+/* 0 cube cores, 1 vector cores, 2 bytes of L2 cache. */
+int aclGetDeviceCapability(uint32_t id, int what, int64_t *value) {
+    static const int64_t values[] = {20, 40, 192 << 20};
+    (void)id;
+    if (what < 0 || what > 2) return INVALID_PARAM;
+    *value = values[what];
+    return OK;
+}
+
+int aclrtGetDeviceInfo(uint32_t id, int attribute, int64_t *value) {
+    return aclGetDeviceCapability(id, attribute == 201 ? 1 : 0, value);
+}
+
+int aclrtDeviceGetUuid(int32_t id, unsigned char *uuid) {
+    memset(uuid, 0, 16);
+    uuid[15] = (unsigned char)id;
+    return OK;
+}
+
+int aclmdlRICaptureGetInfo(void *stream, int *status, void **model) {
+    (void)stream;
+    *status = 0; /* no graph is being captured */
+    *model = NULL;
     return OK;
 }
 

@@ -15,13 +15,14 @@ aten = torch.ops.aten
 def _copy(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """Between host and device this is a transfer, between two device tensors a kernel."""
     start = recorder.now()
-    to = host_view(destination) if destination.device.type != "cpu" else destination
-    what = host_view(source) if source.device.type != "cpu" else source
-    to.copy_(what)
+    with recorder.unseen():
+        to = host_view(destination) if destination.device.type != "cpu" else destination
+        what = host_view(source) if source.device.type != "cpu" else source
+        to.copy_(what)
     on_device = destination.device.type != "cpu" and source.device.type != "cpu"
-    if on_device and to.numel() and recorder.recording():
+    if on_device and recorder.recording():
         name = "aten::copy_" if source.dtype == destination.dtype else "aten::_to_copy"
-        recorder.record(name, start, recorder.now(), [source], [destination])
+        recorder.record(name, start, [source], [destination])
     return destination
 
 
@@ -37,12 +38,15 @@ def _to_copy(
 ) -> torch.Tensor:
     start = recorder.now()
     call = Call()
-    result = aten._to_copy(call.down(tensor), dtype=dtype, memory_format=memory_format)
-    if device is not None and device.type == "cpu":
-        return result
-    made = call.up(result)
-    if result.numel() and recorder.recording():
-        recorder.record("aten::_to_copy", start, recorder.now(), [tensor], [made])
+    with recorder.unseen():
+        result = aten._to_copy(call.down(tensor), dtype=dtype, memory_format=memory_format)
+        if device is not None and device.type == "cpu":
+            return result
+        if device is not None:
+            call.device = device
+        made = call.up(result)
+    if tensor.device.type != "cpu" and recorder.recording():
+        recorder.record("aten::_to_copy", start, [tensor], [made])
     return made
 
 

@@ -6,11 +6,9 @@ kernel.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator
 
 import torch
-
-aten = torch.ops.aten
 
 
 def decomposable() -> Iterator[str]:
@@ -25,31 +23,22 @@ def _wanted(*values: Any) -> bool:
     return torch.is_grad_enabled() and any(isinstance(item, torch.Tensor) and item.requires_grad for item in values)
 
 
+def _attention(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+    """What torch would choose for other devices, written in operators with a gradient."""
+    return torch.ops.aten._scaled_dot_product_attention_math(query, key, value, *args, **kwargs)[0]
+
+
+_OWN: Dict[str, Callable[..., Any]] = {"aten::scaled_dot_product_attention": _attention}
+
+
 def decomposed(overload: Any) -> Callable[..., Any]:
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    """The kernel of an operator under the device's autograd key."""
+    apart = _OWN.get(overload.name(), overload.decompose)
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         if _wanted(*args, *kwargs.values()):
-            return overload.decompose(*args, **kwargs)
+            return apart(*args, **kwargs)
         with torch._C._AutoDispatchBelowAutograd():
-            return overload(*args, **kwargs)
+            return overload.redispatch(keys & torch._C._after_autograd_keyset, *args, **kwargs)
 
     return kernel
-
-
-def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: Optional[torch.Tensor] = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: Optional[float] = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor:
-    """One fused kernel where no gradient is asked for, else the differentiable sequence of kernels."""
-    args = (query, key, value, attn_mask, dropout_p, is_causal)
-    options = {"scale": scale, "enable_gqa": enable_gqa}
-    if _wanted(query, key, value):
-        return aten._scaled_dot_product_attention_math(*args, **options)[0]
-    with torch._C._AutoDispatchBelowAutograd():
-        return aten.scaled_dot_product_attention(*args, **options)

@@ -33,8 +33,8 @@ def register() -> None:
         library.impl(name, implementation, allow_override=True)
     gradients = torch.library.Library("aten", "IMPL", "AutogradPrivateUse1")
     for name in gradient.decomposable():
-        gradients.impl(name[6:], gradient.decomposed(_overload(name)), allow_override=True)
-    gradients.impl("scaled_dot_product_attention", gradient.attention, allow_override=True)
+        implementation = gradient.decomposed(_overload(name))
+        gradients.impl(name[6:], implementation, allow_override=True, with_keyset=True)
     npu = torch.library.Library("npu", "IMPL", "PrivateUse1")
     for name, implementation in fused.IMPLEMENTATIONS.items():
         npu.impl(name, _on_cpu("npu::" + name, implementation), allow_override=True)
@@ -80,17 +80,15 @@ def _on_cpu(name: str, compute: Callable[..., Any]) -> Callable[..., Any]:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         start = recorder.now()
         call = Call()
-        host_args = [call.down(value) for value in args]
-        host_kwargs = {key: call.down(value) for key, value in kwargs.items()}
-        result = compute(*host_args, **host_kwargs)
-        if not recorder.recording():
+        with recorder.unseen():
+            host_args = [call.down(value) for value in args]
+            host_kwargs = {key: call.down(value) for key, value in kwargs.items()}
+            result = compute(*host_args, **host_kwargs)
+            if recorder.recording():
+                changed = [item for key in written for item in _tensors(_argument(key, host_args, host_kwargs))]
+                outputs = changed or [item for item in _tensors(result) if not call.is_input(item)]
+                recorder.record(name, start, call.inputs, outputs)
             return call.up(result)
-        changed = [item for key in written for item in _tensors(_argument(key, host_args, host_kwargs))]
-        outputs = changed or [item for item in _tensors(result) if not call.is_input(item)]
-        outputs = [item for item in outputs if item.numel()]
-        if outputs:
-            recorder.record(name, start, recorder.now(), call.inputs, outputs)
-        return call.up(result)
 
     return kernel
 

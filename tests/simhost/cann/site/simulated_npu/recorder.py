@@ -12,6 +12,8 @@ import threading
 import time
 from typing import Any, Iterable, List
 
+import torch
+
 _cann = ctypes.CDLL("libsimcann.so")
 _recording = ctypes.c_int.in_dll(_cann, "sim_recording")
 _record = _cann.sim_record
@@ -31,6 +33,19 @@ def _described(tensors: Iterable[Any]) -> List[List[Any]]:
     return [[list(tensor.shape), str(tensor.dtype)] for tensor in tensors]
 
 
-def record(name: str, start: int, end: int, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
-    entry = [name, start, end, threading.get_native_id(), _described(inputs), _described(outputs)]
-    _record(json.dumps(entry).encode())
+def record(name: str, start: int, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
+    """Report an operator that ends now; one without a result of any size launches nothing."""
+    written = [tensor for tensor in outputs if tensor.numel()]
+    if written:
+        entry = [name, start, now(), threading.get_native_id(), _described(inputs), _described(written)]
+        _record(json.dumps(entry).encode())
+
+
+class unseen:
+    """In this context torch notes no operators: those on the CPU are no part of what a device shows."""
+
+    def __enter__(self) -> None:
+        torch._C._autograd._enable_record_function(False)
+
+    def __exit__(self, *error: Any) -> None:
+        torch._C._autograd._enable_record_function(True)

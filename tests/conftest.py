@@ -29,13 +29,18 @@ def simhost(tmp_path: Path) -> Iterator[Callable[..., SimHost]]:
         yield start
 
 
+@pytest.fixture(scope="session")
+def ascend_runtime() -> str:
+    """The runtime with the real torch_npu; skips where it is not installed."""
+    if not list(ASCEND_VENV.glob("lib/python3*/site-packages/torch_npu")):
+        pytest.skip(f"no torch_npu in {ASCEND_VENV}")
+    return "torch_npu"
+
+
 @pytest.fixture(params=["light", pytest.param("torch_npu", marks=pytest.mark.torch_npu)])
 def runtime(request: pytest.FixtureRequest) -> str:
     """The runtimes of a simulated host, for tests that hold on both."""
-    kind: str = request.param
-    if kind == "torch_npu" and not list(ASCEND_VENV.glob("lib/python3*/site-packages/torch_npu")):
-        pytest.skip(f"no torch_npu in {ASCEND_VENV}")
-    return kind
+    return "light" if request.param == "light" else str(request.getfixturevalue("ascend_runtime"))
 
 
 @pytest.fixture

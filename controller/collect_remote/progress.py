@@ -33,14 +33,15 @@ class Plain:
     """One line a stage, with the time since the start in seconds; one a step where stages have steps."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out, self._stage, self._started = out, "", 0.0
+        self._out, self._started = out, 0.0
+        self._said = ("", "")
 
     def __call__(self, event: Event) -> None:
         self._started = self._started or event["time"]
-        entered = event["stage"] != self._stage
-        self._stage = event["stage"]
         detail = _detail(event)
-        if entered or detail:
+        stage, before = self._said
+        if event["stage"] != stage or detail not in ("", before):
+            self._said = event["stage"], detail
             title = TITLES.get(event["stage"], event["stage"])
             self._out.write(f"{event['time'] - self._started:7.1f} s  {title}{': ' + detail if detail else ''}\n")
             self._out.flush()

@@ -73,6 +73,22 @@ class Tool:
         return self("--host", host, "--model", model, "--json", *arguments, **options)
 
 
+def ssh(host: SimHost, command: str, script: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `command` on the host as a person would who types it, CANN's environment sourced, `script` on its input."""
+    return subprocess.run(
+        [
+            *("ssh", "-F", "/dev/null", "-i", str(host.identity_file), "-p", str(host.port)),
+            *("-o", f"UserKnownHostsFile={host.known_hosts}", f"{host.user}@{host.address}"),
+            f"cd {host.workdir} && . $HOME/Ascend/ascend-toolkit/set_env.sh && {command}",
+        ],
+        input=script,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+
+
 @pytest.fixture
 def tool(tmp_path: Path, client_home: Path) -> Tool:
     directory = tmp_path / "here"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Tool
+from conftest import Tool, ssh
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -276,21 +276,10 @@ def test_devices_tells_why_a_device_is_not_free(host: Start, tool: Tool) -> None
     assert tool.collect().document["device"]["logic"] >= 3
 
 
-def test_the_template_runs_alone_on_a_host(host: Start, tool: Tool, tmp_path: Path, runtime: str) -> None:
+def test_the_template_runs_alone_on_a_host(host: Start, tool: Tool, runtime: str) -> None:
     ascend = host(runtime=runtime)
     script = tool("template", "--phase", "separate").out
-    done = subprocess.run(
-        [
-            *("ssh", "-F", "/dev/null", "-i", ascend.identity_file, "-p", str(ascend.port)),
-            *("-o", f"UserKnownHostsFile={ascend.known_hosts}", f"{ascend.user}@{ascend.address}"),
-            f"cd {ascend.workdir} && . $HOME/Ascend/ascend-toolkit/set_env.sh && exec python3 -",
-        ],
-        input=script,
-        text=True,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
+    done = ssh(ascend, "exec python3 -", script)
     assert done.returncode == 0, done.stderr
     found = sorted(path.parent.name for path in ascend.workdir.glob("profile_l1/*/*_ascend_pt"))
     assert found == ["decode", "prefill"]

@@ -78,14 +78,16 @@ class Host:
         merged = {**base, **{name: str(value) for name, value in env.items() if value is not None}}
         return {name: value for name, value in merged.items() if name not in env or env[name] is not None}
 
-    def run(self, code: str, prelude: str = PRELUDE, python: str = sys.executable, **env: Any) -> Run:
+    def run(
+        self, code: str, prelude: str = PRELUDE, python: str = sys.executable, timeout: int = 60, **env: Any
+    ) -> Run:
         done = subprocess.run(
             [python, "-B", "-c", prelude + code],
             env=self.environment(env),
             cwd=self.out.parent,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=timeout,
         )
         return Run(done.returncode, done.stdout, done.stderr)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -103,6 +104,8 @@ def test_fault_lost_head_step(host: Host) -> None:
     host.run(ACTIVE3, SIMHOST_LIGHT_FAULTS="lost_head_step").ok()
     counts = Counter(row["Step Id"] for row in host.profile().table("kernel_details.csv"))
     assert 0 < counts["1"] < counts["2"] == counts["3"]
+    # The host saw every operator.
+    assert len(host.profile().table("operator_details.csv")) == 3 * counts["2"]
     host.run(f"OUT += '/all'; {ACTIVE3}", SIMHOST_LIGHT_FAULTS="lost_head_step=all").ok()
     assert Profile(next((host.out / "all").glob("*_ascend_pt"))).steps() == ["2", "3"]
 
@@ -116,3 +119,8 @@ def test_fault_strict_modes_refuses_what_others_may_write_to(host: Host) -> None
 
 def test_a_fault_that_does_not_exist_is_refused(host: Host) -> None:
     assert "no such fault: tired" in host.run(ACTIVE3, SIMHOST_LIGHT_FAULTS="tired").err
+
+
+def test_fault_hang_at_stop_never_returns(host: Host) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        host.run(ACTIVE3, timeout=1, SIMHOST_LIGHT_FAULTS="hang_at_stop")

@@ -64,8 +64,8 @@ def _attach() -> None:
     for name in _values.BINARY:
         both(name, _bound(_ops_math.binary, name))
     for name in ("add", "sub", "div", "clamp", "masked_fill", "sum", "mean", "prod", "all", "any", "amax", "amin",
-                 "var", "std", "norm", "argmax", "argmin", "topk", "multinomial", "cumsum", "softmax", "log_softmax",
-                 "mm", "bmm", "matmul", "outer", "tril", "triu", "allclose", "equal"):  # fmt: skip
+                 "var", "std", "norm", "argmax", "argmin", "topk", "multinomial", "cumsum", "cumprod", "softmax",
+                 "log_softmax", "mm", "bmm", "matmul", "outer", "tril", "triu", "allclose", "equal"):  # fmt: skip
         both(name, getattr(_ops_math, name))
     both("max", _ops_math.max_)
     both("min", _ops_math.min_)

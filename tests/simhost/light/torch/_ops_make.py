@@ -8,7 +8,7 @@ from typing import Any, Optional, Sequence
 
 from . import _launch, _values
 from ._tensor import Tensor, is_scalar, launched, run, shape_of
-from ._types import CPU, bool_, count, default_device, device, dtype, float32, get_default_dtype, int64
+from ._types import CPU, bool_, count, default_device, device, dtype, get_default_dtype, int64
 from ._values import Values
 
 
@@ -89,14 +89,9 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, *
 
 
 def _factory(name: str, value: Optional[int], kernel: bool = True) -> Any:
-    def make(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **_: Any) -> Tensor:
-        shape = (
-            shape_of(
-                _["size"],
-            )
-            if "size" in _
-            else shape_of(size)
-        )
+    def make(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+             **_: Any) -> Tensor:  # fmt: skip
+        shape = shape_of(sizes if size is None else (size,))
         dtype = dtype or get_default_dtype()
         known = value is not None and _values.keep(shape)
         values = _values.cast([value] * count(shape), dtype) if known else None
@@ -112,10 +107,9 @@ empty = _factory("empty", None, kernel=False)
 
 
 def _random(name: str, one: Any) -> Any:
-    def make(
-        *size: Any, dtype: Any = None, device: Any = None, generator: Optional[Generator] = None, **kwargs: Any
-    ) -> Tensor:
-        shape = shape_of(size) if size else shape_of((kwargs["size"],))
+    def make(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None,
+             generator: Optional[Generator] = None, **_: Any) -> Tensor:  # fmt: skip
+        shape = shape_of(sizes if size is None else (size,))
         values = [one(draw(generator)) for _ in range(count(shape))] if _values.keep(shape) else None
         return _make(name, shape, dtype or get_default_dtype(), device, values)
 
@@ -300,4 +294,3 @@ FUNCTIONS = (
     "tensor as_tensor full zeros ones empty randn rand randint randperm arange linspace eye zeros_like ones_like "
     "empty_like randn_like rand_like full_like clone manual_seed Generator"
 ).split()
-CASTS = {name: _caster(of) for name, of in (("float", float32), ("long", int64), ("bool", bool_))}

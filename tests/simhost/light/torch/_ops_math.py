@@ -276,12 +276,19 @@ def multinomial(
     return run("multinomial", [x], shape, int64, values)
 
 
-def cumsum(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    of = dtype or (x.dtype if x.dtype.is_floating_point else int64)
-    values: Values = None
-    if x._data is not None and x.ndim == 1:
-        values = [math.fsum(x._data[: i + 1]) for i in range(len(x._data))]
-    return run("cumsum", [x], x._shape, of, _values.cast(values, of))
+def _running(name: str, compute: Any) -> Any:
+    def accumulate(x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+        wrap(dim, x.ndim)
+        of = dtype or (x.dtype if x.dtype.is_floating_point else int64)
+        values: Values = None
+        if x._data is not None and x.ndim == 1:
+            values = [compute(x._data[: i + 1]) for i in range(len(x._data))]
+        return run(name, [x], x._shape, of, _values.cast(values, of))
+
+    return accumulate
+
+
+cumsum, cumprod = _running("cumsum", math.fsum), _running("cumprod", math.prod)
 
 
 def softmax(x: Tensor, dim: Any = -1, dtype: Any = None) -> Tensor:

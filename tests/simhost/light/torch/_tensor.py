@@ -176,7 +176,7 @@ class Tensor:
     def _view(self, shape: Sequence[int], data: Values, contiguous: bool = True) -> Tensor:
         base = self if self._base is None else self._base
         out = Tensor.__new__(Tensor)
-        Tensor.__init__(out, shape, self.dtype, self.device, data, self._storage or False, base, contiguous)
+        Tensor.__init__(out, shape, self.dtype, self.device, data, self._storage, base, contiguous)
         return out
 
     def view_as_self(self) -> Tensor:
@@ -198,9 +198,7 @@ class Parameter(Tensor):
     def __init__(self, data: Optional[Tensor] = None, requires_grad: bool = True) -> None:
         if data is None:
             data = Tensor((0,))
-        Tensor.__init__(
-            self, data._shape, data.dtype, data.device, data._data, data._storage or False, None, data._contiguous
-        )
+        Tensor.__init__(self, data._shape, data.dtype, data.device, data._data, data._storage, None, data._contiguous)
         self.requires_grad = requires_grad
 
     def __repr__(self) -> str:

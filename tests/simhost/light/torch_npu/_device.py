@@ -139,8 +139,14 @@ class State:
         self.compile_left_ns = COMPILE_BUDGET_NS
         self.recorder: Optional[Recorder] = None
         self.durations: Dict[Signature, int] = {}
-        self.chips = _driver.chips()
-        self.visible = _driver.visible(self.chips)
+        self._visible: Optional[List[_driver.Chip]] = None
+
+    @property
+    def visible(self) -> List[_driver.Chip]:
+        """The devices of this process; the environment is read once, when somebody first asks."""
+        if self._visible is None:
+            self._visible = _driver.visible(_driver.chips())
+        return self._visible
 
     def open(self, index: int) -> None:
         """Use a device; the first use makes this process one of its holders."""

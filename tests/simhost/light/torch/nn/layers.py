@@ -54,9 +54,9 @@ class _Norm(Module):
         super().__init__()
         self.normalized_shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self.eps = eps
-        make_one = lambda on: _parameter(*self.normalized_shape, device=device, dtype=dtype) if on else None  # noqa: E731
-        self.weight = make_one(affine)
-        self.bias = make_one(affine and bias)
+        sizes = self.normalized_shape
+        self.weight = _parameter(*sizes, device=device, dtype=dtype) if affine else None
+        self.bias = _parameter(*sizes, device=device, dtype=dtype) if affine and bias else None
 
 
 class LayerNorm(_Norm):

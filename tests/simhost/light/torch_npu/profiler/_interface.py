@@ -147,9 +147,6 @@ class Interface:
             return
         if self._recorder is not None:
             host = ProfilerActivity.CPU in self.activities
-            lost = fault("lost_head_step")
-            if lost is not None:
-                _lose_head(self._recorder, whole=lost == "all")
             _raw.dump(self.prof_path, self._recorder, host, self._cann, state.index)
             self._recorder = None
         if fault("no_profiler_info") is None:
@@ -222,13 +219,3 @@ class Interface:
         path = os.path.join(self.prof_path, "profiler_metadata.json")
         _paths.write(path, json.dumps(self.metadata, ensure_ascii=False))
         self.metadata.clear()
-
-
-def _lose_head(recorder: Recorder, whole: bool) -> None:
-    """Drop the device's part of the first step, or its first half: collection became effective too late."""
-    steps = [mark for mark in recorder.marks if mark.name.startswith("ProfilerStep#")]
-    if not steps:
-        return
-    head = [call for call in recorder.calls if steps[0].start_ns <= call.start_ns <= steps[0].end_ns]
-    lost = set(map(id, head if whole else head[: len(head) // 2]))
-    recorder.calls = [call for call in recorder.calls if id(call) not in lost]

@@ -73,8 +73,8 @@ class Job:
         self.cann = _paths.cann_directory(profile)
         self.trace = trace_file or os.path.join(output, "trace_view.json")
         raw = _raw.load(profile)
-        self.raw = raw if config.cpu else raw._replace(host=False, marks=[])
-        self.kernels = _timeline.kernels_of(raw.calls, raw.pid) if raw.device else []
+        self.raw = raw if config.cpu else raw._replace(host=False, calls=[], marks=[])
+        self.kernels = _timeline.kernels_of(raw.tasks, raw.pid)
         self.steps = _timeline.steps_of(self.raw)
         self.exported = False
 

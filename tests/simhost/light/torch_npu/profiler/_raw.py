@@ -14,6 +14,7 @@ import time
 from typing import Any, Dict, List, NamedTuple
 
 from .._device import Call, Mark, Memory, Recorder, Signature, now_ns
+from .._faults import fault
 from . import _paths
 
 
@@ -21,7 +22,8 @@ class Raw(NamedTuple):
     """One window, times in ns since the epoch."""
 
     pid: int
-    calls: List[Call]
+    calls: List[Call]  # as the host saw them; empty without FRAMEWORK
+    tasks: List[Call]  # as the device saw them; empty without PROF_*
     marks: List[Mark]
     memory: List[Memory]
     host: bool  # FRAMEWORK is there
@@ -44,27 +46,35 @@ def create_cann_directory(profile: str, device: int) -> str:
 
 def dump(profile: str, recorder: Recorder, host: bool, cann: str, device: int) -> None:
     """Write what was recorded; ``cann`` is "" when the device part is not wanted."""
-    signatures: Dict[Signature, int] = {}
-    calls = [[signatures.setdefault(c.signature, len(signatures))] + list(c[1:]) for c in recorder.calls]
-    table = [list(s) for s in signatures]
+    content: Dict[str, Any] = {"pid": os.getpid(), "offset_ns": time.time_ns() - now_ns()}
     if host:
         folder = os.path.join(profile, "FRAMEWORK")
         _paths.make_directory(folder)
-        offset = time.time_ns() - now_ns()
-        content = {
-            "pid": os.getpid(),
-            "offset_ns": offset,
-            "signatures": table,
-            "calls": calls,
-            "marks": recorder.marks,
-        }
-        _paths.write(os.path.join(folder, "torch.op_range"), json.dumps(content))
+        content["marks"] = recorder.marks
+        _paths.write(os.path.join(folder, "torch.op_range"), json.dumps(dict(content, **_packed(recorder.calls))))
         if recorder.with_memory:
             _paths.write(os.path.join(folder, "torch.memory_usage"), json.dumps(recorder.memory))
     if cann:
-        content = {"pid": os.getpid(), "signatures": table, "calls": calls}
+        lost = fault("lost_head_step")
+        tasks = recorder.calls if lost is None else _without_head(recorder, whole=lost == "all")
         path = os.path.join(cann, "device_{}".format(device), "data", "stars_soc.data.{}.slice_0".format(device))
-        _paths.write(path, json.dumps(content))
+        _paths.write(path, json.dumps(dict(content, **_packed(tasks))))
+
+
+def _packed(calls: List[Call]) -> Dict[str, Any]:
+    """Calls with their signatures, of which there are few, in a table of its own."""
+    signatures: Dict[Signature, int] = {}
+    rows = [[signatures.setdefault(c.signature, len(signatures))] + list(c[1:]) for c in calls]
+    return {"signatures": [list(s) for s in signatures], "calls": rows}
+
+
+def _without_head(recorder: Recorder, whole: bool) -> List[Call]:
+    """The device's part without that of the first step, or without its first half: collecting began too late."""
+    steps = [mark for mark in recorder.marks if mark.name.startswith("ProfilerStep#")]
+    if not steps:
+        return recorder.calls
+    head = [call for call in recorder.calls if steps[0].start_ns <= call.start_ns <= steps[0].end_ns]
+    return recorder.calls[len(head) if whole else len(head) // 2 :]
 
 
 def _offset(cann: str) -> int:
@@ -104,25 +114,25 @@ def _device_file(cann: str) -> str:
 def load(profile: str) -> Raw:
     """Read a directory back; raises OSError, KeyError or ValueError when the raw data are damaged."""
     framework, cann = _paths.framework_directory(profile), _paths.cann_directory(profile)
+    content: Dict[str, Any] = {"pid": 0}
+    calls: List[Call] = []
+    tasks: List[Call] = []
     marks: List[Mark] = []
     memory: List[Memory] = []
-    calls: List[Call] = []
-    pid = 0
     offset = _offset(cann) if cann else 0
+    path = _device_file(cann) if cann else ""
+    if os.path.exists(path):
+        with open(path) as file:
+            content = json.load(file)
+        tasks = _calls(content, offset)
     if framework:
         with open(os.path.join(framework, "torch.op_range")) as file:
             content = json.load(file)
         offset = offset or content["offset_ns"]
-        pid = content["pid"]
         calls = _calls(content, offset)
         marks = [Mark(m[0], m[1] + offset, m[2] + offset, m[3]) for m in content["marks"]]
         path = os.path.join(framework, "torch.memory_usage")
         if os.path.exists(path):
             with open(path) as file:
                 memory = [Memory(row[0] + offset, *row[1:]) for row in json.load(file)]
-    elif cann and os.path.exists(_device_file(cann)):
-        with open(_device_file(cann)) as file:
-            content = json.load(file)
-        pid = content["pid"]
-        calls = _calls(content, offset)
-    return Raw(pid, calls, marks, memory, bool(framework), bool(cann))
+    return Raw(content["pid"], calls, tasks, marks, memory, bool(framework), bool(cann))

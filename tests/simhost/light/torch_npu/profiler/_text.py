@@ -127,9 +127,10 @@ def _stack(call: Call) -> str:
 def operator_details(output: str, raw: Raw, shapes: bool) -> None:
     model = load_kernels()
     rows: List[List[Any]] = []
+    seen = {task.start_ns for task in raw.tasks}
     for call in raw.calls:
         host = us(call.end_ns - call.start_ns)
-        device = us(call.kernel_ns) if raw.device else "0"
+        device = us(call.kernel_ns) if call.start_ns in seen else "0"
         core = model.kind_of(call.signature.name).core == "AI_CORE"
         on_core = device if core else "0"
         shape = _dims(call) if shapes else ""

@@ -92,7 +92,7 @@ def steps_of(raw: Raw) -> List[Step]:
     marks = sorted((m for m in raw.marks if m.name.startswith(STEP)), key=lambda m: m.start_ns)
     steps = []
     for mark in marks:
-        inside = [c for c in raw.calls if mark.start_ns <= c.start_ns <= mark.end_ns]
+        inside = [c for c in raw.tasks if mark.start_ns <= c.start_ns <= mark.end_ns]
         if inside:
             first = min(c.kernel_start_ns for c in inside)
             last = max(c.kernel_start_ns + c.kernel_ns for c in inside)

@@ -17,7 +17,7 @@ from types import ModuleType as _ModuleType
 from types import SimpleNamespace as _Namespace
 from typing import Any
 
-from . import _launch, _modes, _ops_make, _ops_math, _ops_shape, _values
+from . import _launch, _modes, _ops_make, _ops_math, _ops_matrix, _ops_shape, _values
 from ._compile import compile as compile
 from ._tensor import UNKNOWN as _UNKNOWN
 from ._tensor import Parameter as _Parameter
@@ -65,12 +65,13 @@ def _attach() -> None:
         both(name, _bound(_ops_math.binary, name))
     for name in ("add", "sub", "div", "clamp", "masked_fill", "sum", "mean", "prod", "all", "any", "amax", "amin",
                  "var", "std", "norm", "argmax", "argmin", "topk", "multinomial", "cumsum", "cumprod", "softmax",
-                 "log_softmax", "mm", "bmm", "matmul", "outer", "tril", "triu", "allclose", "equal"):  # fmt: skip
+                 "log_softmax", "tril", "triu", "allclose", "equal"):  # fmt: skip
         both(name, getattr(_ops_math, name))
+    for name in ("mm", "bmm", "matmul", "outer"):
+        both(name, getattr(_ops_matrix, name))
     both("max", _ops_math.max_)
     both("min", _ops_math.min_)
-    for name in ("where", "einsum"):
-        _here[name] = getattr(_ops_math, name)
+    _here["where"], _here["einsum"] = _ops_math.where, _ops_matrix.einsum
     _here["broadcast_shapes"] = lambda *shapes: Size(_ops_math.broadcast_shapes(*shapes))
     for alias, name in (("mul", "multiply"), ("sub", "subtract"), ("div", "true_divide"), ("clamp", "clip"),
                         ("cat", "concat"), ("bitwise_not", "invert")):  # fmt: skip
@@ -111,7 +112,7 @@ def _operators() -> None:
         "__neg__": Tensor.neg,
         "__abs__": Tensor.abs,
         "__invert__": Tensor.bitwise_not,
-        "__matmul__": _ops_math.matmul,
+        "__matmul__": _ops_matrix.matmul,
         "__getitem__": _ops_shape.index,
         "__setitem__": _ops_shape.set_index,
         "T": property(_ops_shape.t),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Optional, Sequence, Tuple
 
 from .. import _ops_math as _math
-from .._ops_math import linear, log_softmax, softmax
+from .._ops_math import log_softmax, softmax
+from .._ops_matrix import linear
 from .._ops_shape import one_hot
 from .._tensor import UNKNOWN, Tensor, run, wrap
 from .._types import float32

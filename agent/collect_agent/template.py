@@ -98,10 +98,11 @@ def import_torch() -> tuple[Any, Any]:
     try:
         import torch
         import torch_npu
-    except ImportError as error:
+    except (ImportError, RuntimeError) as error:
+        # torch loads torch_npu by itself and wraps what goes wrong there in a RuntimeError.
         raise TemplateError(
             "EnvironmentUnfit",
-            "cannot import torch_npu with {}: {}".format(sys.executable, error),
+            "cannot import torch_npu with {}: {}".format(sys.executable, error.__cause__ or error),
             "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)",
         ) from error
     if not torch.npu.is_available():

@@ -17,7 +17,7 @@ from .errors import CollectError, UsageError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit status (see docs/exit-codes in the README)."""
+    """Run one command; returns its exit status (the README lists them)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     debug, as_json = "--debug" in given, "--json" in given
@@ -132,7 +132,7 @@ def _collect(options: argparse.Namespace) -> int:
     for name in ("host", "model"):
         if getattr(options, name) is None:
             raise UsageError(f"--{name} is missing", "collect-remote --host HOST --model MODEL, or --help")
-    from . import collect, inventory, progress, render
+    from . import inventory, pipeline, progress, render
     from .request import Request
 
     request = Request(
@@ -155,10 +155,10 @@ def _collect(options: argparse.Namespace) -> int:
     report = progress.reporter()
     try:
         if options.dry_run:
-            preview = collect.preview(request, host, report)
+            preview = pipeline.preview(request, host, report)
             document, text = render.preview_document(preview), render.preview_text(preview)
         else:
-            result = collect.collect(request, host, report)
+            result = pipeline.collect(request, host, report)
             document, text = render.result_document(result), render.result_text(result)
     finally:
         report.close()
@@ -170,10 +170,10 @@ def _collect(options: argparse.Namespace) -> int:
 
 
 def _devices(options: argparse.Namespace) -> int:
-    from . import collect, inventory, render
+    from . import inventory, pipeline, render
 
     host = inventory.load(options.inventory or Path("inventory.yaml")).host(options.host)
-    verdicts = collect.devices(host)
+    verdicts = pipeline.devices(host)
     if options.json:
         _print_json(render.devices_document(verdicts))
     else:

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .collect import Preview, Result
 from .devices import Verdict
+from .pipeline import Preview, Result
 
 
 def result_document(result: Result) -> dict[str, Any]:

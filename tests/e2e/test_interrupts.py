@@ -110,8 +110,8 @@ def begin_llama(tool: Tool, until: str) -> tuple[subprocess.Popen[str], str]:
 
 IMPATIENT = """
 import sys
-import collect_remote.collect, collect_remote.cli
-collect_remote.collect.ORPHAN_S = 2.0
+import collect_remote.pipeline, collect_remote.cli
+collect_remote.pipeline.ORPHAN_S = 2.0
 sys.exit(collect_remote.cli.main(sys.argv[1:]))
 """
 

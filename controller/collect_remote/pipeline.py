@@ -23,7 +23,15 @@ from collect_agent.tarstream import ArchiveError
 
 from . import __version__, deploy, npu_smi, store, transfer
 from .devices import Device, Verdict, choose, judge, visible_ids
-from .errors import CollectError, EnvironmentUnfit, Interrupted, TransferError, UnreachableError, from_agent
+from .errors import (
+    CollectError,
+    EnvironmentUnfit,
+    Interrupted,
+    StorageError,
+    TransferError,
+    UnreachableError,
+    from_agent,
+)
 from .inventory import Host
 from .remote import Remote
 from .request import Request, window
@@ -103,6 +111,23 @@ def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
     with _told(log, host.name), _opened(host, log) as remote:
         log(stage="survey")
         return _verdicts(survey(remote, host, deploy.build().name))
+
+
+def deploy_agent(host: Host) -> str:
+    """Put the agent on a host, unless it is there; its path on the host."""
+    agent = deploy.build()
+    log = _Log(None)
+    with _told(log, host.name), _opened(host, log) as remote:
+        log(stage="survey")
+        facts = survey(remote, host, agent.name)
+        check(facts)
+        if not facts.agent_present:
+            log(stage="deploy")
+            with remote.stream(f"umask 027\n{deploy.upload_script(agent, facts.workdir)}") as stream:
+                said = list(stream.lines(timeout=60))
+                if stream.status() != 0:
+                    raise StorageError(f"the agent could not be written: {b' '.join(said[-1:]).decode()}", "try again")
+    return agent.path(facts.workdir)
 
 
 class _Log:

@@ -1,0 +1,8 @@
+#!/usr/bin/env python3
+"""Connect, profile, pack, download: `collect-remote` under the name that existing pipelines call."""
+
+import sys
+
+from collect_remote.cli import main
+
+sys.exit(main())

@@ -1,0 +1,89 @@
+"""The names that existing pipelines call, and the Python API."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Tool
+from simhost import SimHost
+
+Start = Callable[..., SimHost]
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+
+def script(tool: Tool, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, SCRIPTS / name, *arguments],
+        cwd=tool.directory,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def test_profile_template_is_what_the_tool_prints(tool: Tool) -> None:
+    assert (SCRIPTS / "profile_template.py").read_text() == tool("template", "--phase", "both").out
+
+
+def test_the_phase_switch_is_all_that_differs(tool: Tool) -> None:
+    both, decode = (tool("template", "--phase", phase).out.splitlines() for phase in ("both", "decode"))
+    assert [line for line, other in zip(both, decode, strict=True) if line != other] == [
+        'PHASE = "both"  # prefill, decode, both (one window), separate (two profiles), forward'
+    ]
+
+
+def test_collect_profile(host: Start, tool: Tool) -> None:
+    tool.inventory(host())
+    done = script(tool, "collect_profile.py", "--host", "ascend01", "--model", "llama")
+    assert done.returncode == 0, done.stderr
+    assert (tool.profiles / "ascend01" / "llama" / "latest" / "profile_l1.tar.gz").is_file()
+
+
+def test_pick_free_device(host: Start, tool: Tool) -> None:
+    busy = [{"logic": logic, "pid": 4000 + logic, "name": "python", "mb": 9000} for logic in range(5)]
+    tool.inventory(host(npus=6, processes=busy))
+    assert script(tool, "pick_free_device.py", "ascend01").stdout == "5\n"
+    none = script(tool, "pick_free_device.py", "nowhere")
+    assert none.returncode == 2
+    assert none.stderr.startswith("error: ")
+
+
+def test_deploy_to_remote(host: Start, tool: Tool) -> None:
+    ascend = host()
+    tool.inventory(ascend)
+    first, second = (script(tool, "deploy_to_remote.py", "ascend01").stdout.strip() for _ in range(2))
+    assert first == second
+    assert Path(first).parent == ascend.workdir / "agent"
+    assert Path(first).is_file()
+
+
+@pytest.mark.parametrize("name", ["pick_free_device.py", "deploy_to_remote.py"])
+def test_a_script_without_a_host_explains_itself(tool: Tool, name: str) -> None:
+    done = script(tool, name)
+    assert done.returncode == 1
+    assert name in done.stderr
+
+
+def test_the_python_api(host: Start, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from collect_remote import Request, collect, load_inventory
+
+    tool.inventory(host())
+    monkeypatch.chdir(tool.directory)
+    stages = []
+    result = collect(
+        Request(host="ascend01", model="llama"),
+        load_inventory(Path("inventory.yaml")).host("ascend01"),
+        on_event=lambda event: stages.append(event["stage"]),
+    )
+    assert result.archive.is_file()
+    assert result.manifest["verdict"] == "valid"
+    assert stages[0] == "connect"
+    assert stages[-1] == "publish"

@@ -44,8 +44,12 @@ def record(name: str, start: int, inputs: Iterable[Any], outputs: Iterable[Any])
 class unseen:
     """In this context torch notes no operators: those on the CPU are no part of what a device shows."""
 
+    _depth = threading.local()
+
     def __enter__(self) -> None:
+        self._depth.value = getattr(self._depth, "value", 0) + 1
         torch._C._autograd._enable_record_function(False)
 
     def __exit__(self, *error: Any) -> None:
-        torch._C._autograd._enable_record_function(True)
+        self._depth.value -= 1
+        torch._C._autograd._enable_record_function(self._depth.value == 0)

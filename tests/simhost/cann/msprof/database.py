@@ -12,7 +12,6 @@ import time
 from typing import Any, Dict, List
 
 import kernels as model
-from timeline import connection_ids
 
 NODE, ACL = 10000, 20000  # of ENUM_API_TYPE
 _NOTHING = 4294967295
@@ -67,7 +66,7 @@ def export(data: Any) -> None:
     counters: List[Any] = []
     for number, kernel in enumerate(data.kernels):
         row = model.op_summary_row(kernel, "Level1", data.metrics)
-        call, launch = connection_ids(number)
+        call, launch = model.connection_ids(number)
         tid = (data.pid << 32) | kernel.thread_id
         if data.level != "Level0":
             end = kernel.launch_ns + kernel.launch_duration_ns

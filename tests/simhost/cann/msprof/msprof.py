@@ -18,7 +18,6 @@ import time
 from typing import Any, Dict, Iterable, List, NamedTuple, Sequence
 
 import kernels as model
-import timeline
 
 # aclprofAicoreMetrics -> torch_npu's name of it.
 METRICS = {
@@ -112,7 +111,7 @@ def export_text(data: Collected) -> None:
         return os.path.join(parts, "%s_%s.%s" % (name, stamp, ending))
 
     with open(place("msprof", "json"), "w", encoding="utf-8") as file:
-        json.dump(timeline.events(data.kernels, data.pid, data.level), file)
+        json.dump(model.timeline_events(data.kernels, data.pid, data.level), file)
     if data.level != "Level0":
         _write_csv(place("op_statistic", "csv"), model.OP_STATISTIC_COLUMNS, model.op_statistic_rows(data.kernels))
         _write_csv(place("api_statistic", "csv"), model.API_STATISTIC_COLUMNS, model.api_statistic_rows(data.kernels))

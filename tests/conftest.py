@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness import Tool, gone, leases
 from simhost import SimHost
 
 ASCEND_VENV = Path(
@@ -51,3 +53,36 @@ def client_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     return home
+
+
+@pytest.fixture
+def tool(tmp_path: Path, client_home: Path) -> Tool:
+    directory = tmp_path / "here"
+    directory.mkdir()
+    return Tool(directory)
+
+
+@pytest.fixture
+def host(simhost: Callable[..., SimHost], tmp_path: Path) -> Callable[..., SimHost]:
+    """Start a simulated host whose leases are its own."""
+
+    def start(name: str = "ascend01", **options: Any) -> SimHost:
+        environment = {"COLLECT_REMOTE_LEASE_DIR": str(tmp_path / f"leases-{name}"), **options.pop("env", {})}
+        return simhost(name=name, env=environment, **options)
+
+    return start
+
+
+@pytest.fixture
+def assert_clean(tmp_path: Path, tool: Tool) -> Iterator[Callable[..., None]]:
+    """Nothing under a final name here, no process and no device held on the host."""
+
+    def check(*hosts: SimHost) -> None:
+        for host in hosts:
+            assert gone(host.processes), [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in host.processes()]
+            assert host.held() == {}
+        assert leases(tmp_path) == []
+        assert sorted(path for path in tool.profiles.rglob("*") if not path.is_dir()) == []
+        assert not (tool.profiles / ".incoming").exists()
+
+    yield check

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import LLAMA, Outcome, Tool
+from harness import LLAMA, Outcome, Tool
 from simhost import SimHost
 
 Start = Callable[..., SimHost]

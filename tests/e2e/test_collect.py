@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Tool, ssh
+from harness import Tool, ssh
 from simhost import SimHost
 
 Start = Callable[..., SimHost]

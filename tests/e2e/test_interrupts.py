@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Outcome, Tool, gone, leases
+from harness import Outcome, Tool, gone, leases
 from simhost import SimHost
 
 Start = Callable[..., SimHost]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Tool
+from harness import Tool
 from simhost import SimHost
 
 Start = Callable[..., SimHost]

@@ -1,4 +1,4 @@
-"""The tool as its users have it: a process with arguments, an inventory file and a working directory."""
+"""What end-to-end tests share: the tool as its users have it, a process in a directory with an inventory file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from simhost import SimHost
@@ -89,24 +88,6 @@ def ssh(host: SimHost, command: str, script: str = "") -> subprocess.CompletedPr
     )
 
 
-@pytest.fixture
-def tool(tmp_path: Path, client_home: Path) -> Tool:
-    directory = tmp_path / "here"
-    directory.mkdir()
-    return Tool(directory)
-
-
-@pytest.fixture
-def host(simhost: Callable[..., SimHost], tmp_path: Path) -> Callable[..., SimHost]:
-    """Start a simulated host whose leases are its own."""
-
-    def start(name: str = "ascend01", **options: Any) -> SimHost:
-        environment = {"COLLECT_REMOTE_LEASE_DIR": str(tmp_path / f"leases-{name}"), **options.pop("env", {})}
-        return simhost(name=name, env=environment, **options)
-
-    return start
-
-
 def leases(tmp_path: Path) -> list[str]:
     """Lock files of devices that somebody still holds."""
     held = []
@@ -117,21 +98,6 @@ def leases(tmp_path: Path) -> list[str]:
             except BlockingIOError:
                 held.append(str(path))
     return held
-
-
-@pytest.fixture
-def assert_clean(tmp_path: Path, tool: Tool) -> Iterator[Callable[..., None]]:
-    """Nothing under a final name here, no process and no device held on the host."""
-
-    def check(*hosts: SimHost) -> None:
-        for host in hosts:
-            assert gone(host.processes), [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in host.processes()]
-            assert host.held() == {}
-        assert leases(tmp_path) == []
-        assert sorted(path for path in tool.profiles.rglob("*") if not path.is_dir()) == []
-        assert not (tool.profiles / ".incoming").exists()
-
-    yield check
 
 
 def gone(processes: Callable[[], list[int]], patience_s: float = 3.0) -> bool:

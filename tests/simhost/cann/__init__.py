@@ -136,7 +136,7 @@ def cann_names(package: Path) -> list[str]:
 
 def _libraries(lib_dir: Path, package: Path) -> None:
     """One library with all functions, and one empty library for each name of CANN's that leads to it."""
-    sources = [HERE / "driver.c", HERE / "profiler.c"]
+    sources = sorted(HERE.glob("*.c"))
     written = "".join(source.read_text() for source in sources)
     bodies = set(re.findall(r"^[\w ]+[ *](\w+)\([^;{}]*\) \{", written, re.MULTILINE))
     stubs = lib_dir / "stubs.c"

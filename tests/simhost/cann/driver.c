@@ -1,13 +1,12 @@
-/* The simulated NPU driver and CANN runtime: devices, memory, streams and events, all on the host's own memory.
+/* The simulated NPU driver and CANN runtime: devices and their memory, on the host's own memory.
  *
  * Devices come from the file $SIMHOST/devices, one line per logic id:
  *     <logic id> <npu id> <chip id> <total MB> <MB used when idle> <soc name>
  * Without $SIMHOST there is one Ascend910B3 with 64 GB. A process that has set a device shows in
  * $SIMHOST/holders/<pid>, one line "<logic id> <MB>" per device it holds. Device pointers are host pointers, every
- * call completes at once and events are time stamps of the host.
+ * copy completes at once.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,21 +14,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "driver.h"
 
 enum {
-    OK = 0,
-    INVALID_PARAM = 107000,
-    CONTEXT_NULL = 107002,
-    INVALID_DEVICE = 107001,
-    OUT_OF_MEMORY = 207001,
     MAX_DEVICES = 64,
-    CONTEXT_MB = 96,       /* what a process takes by setting a device, before its first tensor */
-    REPORT_STEP_MB = 64,   /* how much must change before the holder file is written again */
-    HEADER = 512           /* before each device block: its size; keeps CANN's alignment of 512 */
+    CONTEXT_MB = 96,     /* what a process takes by setting a device, before its first tensor */
+    REPORT_STEP_MB = 64, /* how much must change before the holder file is written again */
+    HEADER = 512         /* before each device block: its size; keeps CANN's alignment of 512 */
 };
 
 typedef struct {
@@ -404,123 +397,3 @@ int aclrtMemsetAsync(void *pointer, size_t room, int32_t value, size_t size, voi
     (void)stream;
     return aclrtMemset(pointer, room, value, size);
 }
-
-/* --- streams and events ----------------------------------------------------------------------------------- */
-
-int64_t sim_clock_ns(int clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-typedef struct {
-    int32_t id;
-} Stream;
-
-int aclrtCreateStreamWithConfig(void **stream, uint32_t priority, uint32_t flag) {
-    static int32_t next = 2;
-    (void)priority, (void)flag;
-    Stream *made = malloc(sizeof *made);
-    if (!made) return OUT_OF_MEMORY;
-    made->id = __sync_fetch_and_add(&next, 1);
-    *stream = made;
-    return OK;
-}
-
-int aclrtCreateStream(void **stream) { return aclrtCreateStreamWithConfig(stream, 0, 0); }
-
-int aclrtDestroyStream(void *stream) {
-    free(stream);
-    return OK;
-}
-
-int aclrtDestroyStreamForce(void *stream) { return aclrtDestroyStream(stream); }
-
-int aclrtStreamGetId(void *stream, int32_t *id) {
-    *id = stream ? ((Stream *)stream)->id : 0;
-    return OK;
-}
-
-int aclrtStreamQuery(void *stream, int *status) {
-    (void)stream;
-    *status = 0; /* complete */
-    return OK;
-}
-
-int aclrtCreateEventExWithFlag(void **event, uint32_t flag) {
-    (void)flag;
-    return (*event = calloc(1, sizeof(int64_t))) ? OK : OUT_OF_MEMORY;
-}
-
-int aclrtCreateEventWithFlag(void **event, uint32_t flag) { return aclrtCreateEventExWithFlag(event, flag); }
-
-int aclrtCreateEvent(void **event) { return aclrtCreateEventExWithFlag(event, 0); }
-
-int aclrtDestroyEvent(void *event) {
-    free(event);
-    return OK;
-}
-
-int aclrtRecordEvent(void *event, void *stream) {
-    (void)stream;
-    *(int64_t *)event = sim_clock_ns(CLOCK_MONOTONIC_RAW);
-    return OK;
-}
-
-int aclrtQueryEventStatus(void *event, int *status) {
-    (void)event;
-    *status = 1; /* complete */
-    return OK;
-}
-
-int aclrtQueryEventWaitStatus(void *event, int *status) { return aclrtQueryEventStatus(event, status); }
-
-int aclrtEventGetTimestamp(void *event, uint64_t *us) {
-    *us = (uint64_t)(*(int64_t *)event / 1000);
-    return OK;
-}
-
-int aclrtEventElapsedTime(float *ms, void *first, void *second) {
-    *ms = (float)((double)(*(int64_t *)second - *(int64_t *)first) / 1e6);
-    return OK;
-}
-
-/* --- what the framework asks once ------------------------------------------------------------------------- */
-
-const char *aclGetRecentErrMsg(void) { return ""; }
-
-size_t aclGetCompileoptSize(int option) {
-    (void)option;
-    return 64;
-}
-
-int aclGetCompileopt(int option, char *value, size_t size) {
-    (void)option;
-    snprintf(value, size, "disable");
-    return OK;
-}
-
-typedef struct {
-    char version[128], major[64], minor[64], release[64], patch[64], reserved[128];
-} PackageVersion;
-
-int aclsysGetCANNVersion(int package, PackageVersion *version) {
-    (void)package;
-    memset(version, 0, sizeof *version);
-    snprintf(version->version, sizeof version->version, "%s", CANN_VERSION);
-    return OK;
-}
-
-int aclsysGetVersionStr(const char *package, char *version) {
-    (void)package;
-    strcpy(version, CANN_VERSION);
-    return OK;
-}
-
-uint64_t MsprofGetHashId(const char *text, size_t size) {
-    uint64_t hash = 14695981039346656037u;
-    for (size_t i = 0; i < size; i++) hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
-    return hash;
-}
-
-uint64_t MsprofSysCycleTime(void) { return (uint64_t)sim_clock_ns(CLOCK_MONOTONIC_RAW); }

@@ -18,7 +18,7 @@
 
 #include "driver.h"
 
-enum { OK = 0, INVALID_PARAM = 100000, REPEAT_INIT = 100041, NOT_STARTED = 100045 };
+enum { REPEAT_INIT = 100041, NOT_STARTED = 100045 };
 
 typedef struct {
     int metrics; /* aclprofAicoreMetrics */

@@ -103,13 +103,27 @@ def kinds(model: ModelSpec) -> set[str]:
         tree = ast.parse(Path(model.adapter).read_text(encoding="utf-8"), model.adapter)
     except (SyntaxError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"cannot read the adapter of model {model.name}: {error}", "mend the file") from error
-    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    defined |= {
-        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
+    defined = _top_level_names(tree)
     if "load" not in defined:
         raise UsageError(
-            f"{model.adapter} defines no load(device, options)",
-            "see the adapter contract in docs/adapters.md",
+            f"{model.adapter} defines no load(device, options)", "see the adapter contract in docs/adapters.md"
         )
-    return defined & {"prefill", "decode", "forward"}
+    offered = defined & {"prefill", "decode", "forward"}
+    if not offered:
+        raise UsageError(
+            f"{model.adapter} defines none of prefill, decode, forward", "see the adapter contract in docs/adapters.md"
+        )
+    return offered
+
+
+def _top_level_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name):
+                names.add(name)
+            case ast.ImportFrom(names=aliases):
+                names |= {alias.asname or alias.name for alias in aliases}
+            case ast.Assign(targets=targets):
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names

@@ -69,7 +69,10 @@ def resolve(host: Host) -> Hop:
 def resolve_jump(spec: str) -> Hop:
     """A jump host, written as ssh does: [user@]host[:port]."""
     user, _, place = spec.rpartition("@")
-    name, _, port = place.partition(":") if place.count(":") == 1 else (place.strip("[]"), "", "")
+    if place.startswith("["):  # an IPv6 address with its port
+        name, _, port = place[1:].replace("]:", "]").partition("]")
+    else:
+        name, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
     overrides = (["-l", user] if user else []) + (["-p", port] if port else [])
     settings = _settings(name, overrides)
     return _hop(

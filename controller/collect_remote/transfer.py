@@ -26,7 +26,7 @@ def pull(run: Run, files: list[dict[str, Any]], directory: Path, on_progress: Ca
     """
     total = sum(file["size"] for file in files)
     _make_room(directory, total)
-    with _Sink(directory, files) as sink:
+    with Sink(directory, files) as sink:
         while True:
             stream = run.send(sink.received)
             try:
@@ -47,7 +47,7 @@ def pull(run: Run, files: list[dict[str, Any]], directory: Path, on_progress: Ca
                 return stream
 
 
-class _Sink:
+class Sink:
     """Consecutive bytes in, files out, digested on the way."""
 
     def __init__(self, directory: Path, files: list[dict[str, Any]]) -> None:
@@ -59,7 +59,7 @@ class _Sink:
         self._bad: list[str] = []
         self._next()
 
-    def __enter__(self) -> _Sink:
+    def __enter__(self) -> Sink:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,6 +80,9 @@ class _Sink:
                 self._finish()
 
     def verify(self) -> None:
+        """TransferError unless every file is whole and has its digest."""
+        if self._left:
+            self._bad.append(self._entry["name"])
         if self._bad:
             raise TransferError(
                 f"{', '.join(self._bad)} arrived damaged: the digest is not the host's",

@@ -1,0 +1,110 @@
+"""From what the user asks to what the host will be told: all of it without a host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collect_remote.errors import UsageError
+from collect_remote.inventory import Host, ModelSpec, load
+from collect_remote.request import Request, default_steps, kinds, window
+from collect_remote.routes import template
+
+FORWARD = "def load(device, options): ...\ndef forward(state): ...\n"
+SPLIT = "def load(device, options): ...\ndef prefill(state): ...\ndef decode(state): ...\n"
+
+
+def model(adapter: str, **options: Any) -> ModelSpec:
+    return ModelSpec(name="m", adapter=adapter, route=None, options=options)
+
+
+def own(tmp_path: Path, text: str) -> ModelSpec:
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    return model(str(path))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    path = tmp_path / "inventory.yaml"
+    path.write_text("all: {hosts: {h: {env: {TASK_QUEUE_ENABLE: 2}}}, vars: {models: {m: {adapter: llama}}}}\n")
+    return load(path).host("h")
+
+
+def ask(**options: Any) -> Request:
+    return Request(host="h", model="m", **options)
+
+
+def test_the_default_phase_suits_the_model(tmp_path: Path) -> None:
+    assert window(ask(), model("llama")).step_counts == {"both": 11}
+    assert window(ask(), model("diffusers")).step_counts == {"forward": 5}
+    assert window(ask(), own(tmp_path, FORWARD)).step_counts == {"forward": 5}
+    assert window(ask(), own(tmp_path, SPLIT)).step_counts == {"both": 11}
+
+
+def test_a_model_with_prefill_alone_is_profiled_as_that(tmp_path: Path) -> None:
+    only = own(tmp_path, "def load(d, o): ...\ndef prefill(s): ...\n")
+    assert window(ask(), only).step_counts == {"prefill": 1}
+    with pytest.raises(UsageError, match="no decode, which --phase both needs"):
+        window(ask(phase="both"), only)
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode", "both", "separate", "forward"])
+def test_the_defaults_are_never_too_few(phase: str) -> None:
+    spec = model("diffusers" if phase == "forward" else "llama")
+    assert window(ask(phase=phase), spec).steps == default_steps(phase)
+
+
+def test_functions_may_come_from_an_import_or_a_name(tmp_path: Path) -> None:
+    text = "from elsewhere import load, run as forward\ndecode = prefill = None\n"
+    assert kinds(own(tmp_path, text)) == {"forward", "prefill", "decode"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def forward(state): ...\n", "defines no load"),
+        ("def load(d, o): ...\n", "none of prefill, decode, forward"),
+        ("def load(d, o) ...\n", "line 1"),
+        ("\udcff", "cannot read the adapter"),
+    ],
+)
+def test_a_broken_adapter_file(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.py"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UsageError, match=message):
+        window(ask(), model(str(path)))
+
+
+def test_the_plan_says_what_the_validation_will_expect(host: Host) -> None:
+    asked = ask(phase="separate", steps=8, level=2, export="db")
+    plan = template.plan(asked, window(asked, model("llama")), model("llama", layers=1), host)
+    assert plan.expected == {
+        "level": "Level2",
+        "aic_metrics": "PipeUtilization",
+        "export": ["db"],
+        "steps": {"prefill": 1, "decode": 8},
+        "ranks": [0],
+    }
+    told = json.loads(plan.files["request.json"])
+    assert (told["adapter"], told["options"]) == ("llama", {"layers": 1})
+    assert told["request"]["phase"] == "separate"
+    assert plan.env == {"TASK_QUEUE_ENABLE": "2"}
+
+
+def test_level_0_expects_no_metrics(host: Host) -> None:
+    asked = ask(level=0)
+    assert (
+        template.plan(asked, window(asked, model("llama")), model("llama"), host).expected["aic_metrics"]
+        == "AiCoreNone"
+    )
+
+
+def test_a_users_file_travels_with_the_plan(host: Host, tmp_path: Path) -> None:
+    mine = own(tmp_path, FORWARD)
+    plan = template.plan(ask(), window(ask(), mine), mine, host)
+    assert plan.files["adapter.py"] == FORWARD
+    assert json.loads(plan.files["request.json"])["adapter"] == "adapter.py"

@@ -1,0 +1,107 @@
+"""How a host is reached: the inventory over ssh_config, by `ssh -G` and without it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collect_remote.errors import ConnectError
+from collect_remote.inventory import Host, load
+from collect_remote.ssh_config import resolve, resolve_jump
+
+CONFIG = """
+Host npu
+    HostName 192.0.2.7
+    Port 2222
+    User profiler
+    IdentityFile ~/.ssh/npu_key
+    ProxyJump gate,inner
+    HostKeyAlias the-npu
+    UserKnownHostsFile ~/.ssh/known_npus
+    StrictHostKeyChecking accept-new
+Host gate
+    User guard
+    Port 2022
+Host free
+    ProxyJump none
+Host *
+    ConnectTimeout 7
+"""
+
+
+@pytest.fixture(params=["ssh", "no-ssh"], autouse=True)
+def settings(request: pytest.FixtureRequest, client_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to read ssh_config: the `ssh` program, and paramiko's parser where there is none."""
+    if request.param == "no-ssh":
+        monkeypatch.setattr(shutil, "which", lambda name: None)
+    elif shutil.which("ssh") is None:
+        pytest.skip("there is no ssh program here")
+    (client_home / ".ssh" / "config").write_text(CONFIG)
+    (client_home / ".ssh" / "npu_key").write_text("a key")
+
+
+def host(tmp_path: Path, **keys: Any) -> Host:
+    import yaml
+
+    path = tmp_path / "inventory.yaml"
+    path.write_text(yaml.safe_dump({"all": {"hosts": {"h": keys}, "vars": {"models": {"m": {"adapter": "llama"}}}}}))
+    return load(path).host("h")
+
+
+def test_everything_comes_from_the_alias(tmp_path: Path, client_home: Path) -> None:
+    hop = resolve(host(tmp_path, address="npu"))
+    assert (hop.address, hop.port, hop.user) == ("192.0.2.7", 2222, "profiler")
+    assert hop.identity_files == (client_home / ".ssh" / "npu_key",)
+    assert hop.jumps == ("gate", "inner")
+    assert hop.known_as == "the-npu"
+    assert hop.known_hosts[0] == client_home / ".ssh" / "known_npus"
+    assert hop.accept_new
+    assert hop.connect_timeout == 7.0
+
+
+def test_the_inventory_has_the_last_word(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("another key")
+    hop = resolve(host(tmp_path, address="npu", port=2200, user="root", identity_file="key", jump="other"))
+    assert (hop.port, hop.user, hop.jumps) == (2200, "root", ("other",))
+    assert hop.identity_files == (tmp_path / "key",)
+    assert hop.identities_only, "a named key is the only one that is offered"
+
+
+def test_a_plain_name_gets_the_defaults(tmp_path: Path, client_home: Path) -> None:
+    hop = resolve(host(tmp_path, address="192.0.2.9"))
+    assert (hop.address, hop.port, hop.jumps, hop.proxy_command) == ("192.0.2.9", 22, (), None)
+    assert hop.known_as == "192.0.2.9"
+    assert hop.known_hosts[0] == client_home / ".ssh" / "known_hosts"
+    assert not hop.accept_new
+
+
+def test_proxyjump_none_is_no_host(tmp_path: Path) -> None:
+    assert resolve(host(tmp_path, address="free")).jumps == ()
+
+
+def test_another_port_is_part_of_the_known_name(tmp_path: Path) -> None:
+    assert resolve(host(tmp_path, address="192.0.2.9", port=2200)).known_as == "[192.0.2.9]:2200"
+
+
+@pytest.mark.parametrize(
+    ("spec", "user", "name", "port"),
+    [
+        ("gate", "guard", "gate", 2022),
+        ("me@gate", "me", "gate", 2022),
+        ("me@gate:22", "me", "gate", 22),
+        ("me@[2001:db8::1]:2200", "me", "2001:db8::1", 2200),
+        ("me@2001:db8::1", "me", "2001:db8::1", 22),
+    ],
+)
+def test_a_jump_host_is_written_as_ssh_does(spec: str, user: str, name: str, port: int) -> None:
+    hop = resolve_jump(spec)
+    assert (hop.user, hop.address, hop.port) == (user, name, port)
+
+
+def test_a_broken_config_is_named(tmp_path: Path, client_home: Path) -> None:
+    (client_home / ".ssh" / "config").write_text("Host npu\n    Port many words\n")
+    with pytest.raises((ConnectError, ValueError)):
+        resolve(host(tmp_path, address="npu"))

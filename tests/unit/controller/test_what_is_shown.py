@@ -1,0 +1,132 @@
+"""Progress lines and bars, error lines, and the texts of results."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from collect_remote import errors, render
+from collect_remote.cli import main
+from collect_remote.devices import Device, Process, judge
+from collect_remote.progress import Bars, Plain, reporter
+
+EVENTS: list[dict[str, Any]] = [
+    {"stage": "connect"},
+    {"stage": "warmup", "window": "both", "kind": "decode", "step": 1, "of": 2, "seconds": 0.5},
+    {"stage": "warmup", "window": "both", "kind": "decode", "step": 2, "of": 2, "seconds": 0.25},
+    {"stage": "pull", "bytes": 0, "of": 4_000_000},
+    {"stage": "pull", "bytes": 4_000_000, "of": 4_000_000},
+    {"stage": "pull", "bytes": 4_000_000, "of": 4_000_000},
+    {"stage": "publish"},
+]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(report: Plain | Bars) -> str:
+    for second, event in enumerate(EVENTS):
+        report({**event, "time": 100.0 + second})
+    report.close()
+    return report._out.getvalue()  # type: ignore[no-any-return, attr-defined]
+
+
+def test_plain_lines_where_there_is_no_terminal() -> None:
+    assert shown(Plain(io.StringIO())).splitlines() == [
+        "    0.0 s  connecting",
+        "    1.0 s  warming up: decode step 1 of 2, 500.0 ms",
+        "    2.0 s  warming up: decode step 2 of 2, 250.0 ms",
+        "    3.0 s  pulling",
+        "    4.0 s  pulling: 4.0 MB",
+        "    6.0 s  publishing",
+    ]
+
+
+def test_bars_for_what_can_be_counted() -> None:
+    text = shown(Bars(Terminal()))
+    assert "warming up decode: 100%" in text
+    assert "2/2" in text
+    assert "3.81M/3.81M" in text
+    assert "connecting" in text
+
+
+def test_the_stream_decides() -> None:
+    assert isinstance(reporter(Terminal()), Bars)
+    assert isinstance(reporter(io.StringIO()), Plain)
+
+
+def test_every_error_has_its_documented_exit_code() -> None:
+    codes = {
+        errors.UsageError: 2,
+        errors.InventoryError: 2,
+        errors.UnreachableError: 3,
+        errors.AuthError: 3,
+        errors.HostKeyError: 3,
+        errors.NoFreeDevice: 4,
+        errors.EnvironmentUnfit: 5,
+        errors.RunFailed: 6,
+        errors.ProfileInvalid: 7,
+        errors.TransferError: 8,
+        errors.StorageError: 8,
+        errors.Interrupted: 130,
+    }
+    assert {cls: cls("m").exit_code for cls in codes} == codes
+
+
+def test_what_the_agent_reports_becomes_one_of_ours() -> None:
+    told = {"kind": "NoFreeDevice", "message": "m", "remedy": "r"}
+    error = errors.from_agent(told, stage="lease", host="h")
+    assert isinstance(error, errors.NoFreeDevice)
+    assert error.to_json() == {**told, "stage": "lease", "host": "h"}
+    assert isinstance(errors.from_agent({**told, "kind": "Newer"}, stage="", host=""), errors.RunFailed)
+
+
+def test_devices_in_a_table() -> None:
+    devices = [
+        Device(3, 0, 6, None, "910B3", "OK", 90.0, 0, 3300, 65536, None),
+        Device(3, 1, 7, None, "910B3", "OK", 90.0, 0, 9300, 65536, None, (Process(4711, "python", 6000),)),
+    ]
+    first, second = render.devices_text(judge(devices)).splitlines()
+    assert first.split() == [
+        "NPU",
+        "3",
+        "chip",
+        "0",
+        "(logic",
+        "6)",
+        "910B3",
+        "free:",
+        "3.2",
+        "of",
+        "64.0",
+        "GB",
+        "used",
+    ]
+    assert second.endswith("busy: pid 4711 python, 5.9 GB")
+
+
+def test_remedies_are_shown_for_what_did_not_pass() -> None:
+    def check(verdict: str) -> dict[str, str]:
+        return {"id": "steps", "verdict": verdict, "message": "m " + verdict, "remedy": "do " + verdict}
+
+    text = render.verdict_text(
+        {
+            "verdict": "invalid",
+            "path": "p",
+            "checks": [check("pass")],
+            "profiles": [{"phase": "decode", "rank": 0, "directory": "d", "checks": [check("fail"), check("warn")]}],
+        }
+    )
+    assert "do fail" in text
+    assert "do warn" in text
+    assert "do pass" not in text
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "--host", "x"], ["--debug"]])
+def test_debug_shows_the_traceback(arguments: list[str]) -> None:
+    with pytest.raises(errors.UsageError):
+        main(arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -52,18 +53,19 @@ def read_archive(
     """
     files: Dict[str, Dict[str, Any]] = {}
     manifest = None
-    for entry in walk(path, max_bytes=max_bytes):
-        if entry.is_dir:
-            continue
-        if entry.name == MANIFEST:
-            if entry.size > MAX_MANIFEST:
-                raise ArchiveError("has %d bytes: no manifest is that large" % entry.size, entry.name)
-            manifest = entry.content.readall()
-            continue
-        content = Digesting(entry.content)
-        if visit is not None:
-            visit(entry._replace(content=content))
-        files[entry.name] = {"path": entry.name, "size": entry.size, "sha256": content.finish()}
+    with contextlib.closing(walk(path, max_bytes=max_bytes)) as entries:
+        for entry in entries:
+            if entry.is_dir:
+                continue
+            if entry.name == MANIFEST:
+                if entry.size > MAX_MANIFEST:
+                    raise ArchiveError("has %d bytes: no manifest is that large" % entry.size, entry.name)
+                manifest = entry.content.readall()
+                continue
+            content = Digesting(entry.content)
+            if visit is not None:
+                visit(entry._replace(content=content))
+            files[entry.name] = {"path": entry.name, "size": entry.size, "sha256": content.finish()}
     return files, manifest
 
 
@@ -145,15 +147,17 @@ def extract(path: str, target: str, *, max_bytes: int = MAX_BYTES) -> None:
     """
     os.mkdir(target)
     try:
-        for entry in walk(path, max_bytes=max_bytes):
-            place = os.path.join(target, *entry.name.split("/"))
-            if entry.is_dir:
-                os.makedirs(place, exist_ok=True)
-                continue
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "xb") as out:
-                shutil.copyfileobj(entry.content, out, CHUNK)
-            os.utime(place, (entry.mtime, entry.mtime))
+        with contextlib.closing(walk(path, max_bytes=max_bytes)) as entries:
+            for entry in entries:
+                _write(entry, os.path.join(target, *entry.name.split("/")))
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise
+
+
+def _write(entry: Entry, place: str) -> None:
+    os.makedirs(place if entry.is_dir else os.path.dirname(place), exist_ok=True)
+    if not entry.is_dir:
+        with open(place, "xb") as out:
+            shutil.copyfileobj(entry.content, out, CHUNK)
+        os.utime(place, (entry.mtime, entry.mtime))

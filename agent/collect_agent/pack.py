@@ -150,7 +150,7 @@ def _content(source: Union[str, bytes], newest: int) -> Tuple[int, int, Iterator
     """Size, mtime and chunks of one member. Bytes made for the archive are as old as its newest file."""
     if isinstance(source, bytes):
         return len(source), newest, iter((source,) if source else ())
-    file = open(os.open(source, os.O_RDONLY | os.O_NOFOLLOW), "rb", buffering=0)  # noqa: SIM115 - _chunks closes
+    file = open(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0)  # noqa: SIM115 - _chunks closes
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         file.close()

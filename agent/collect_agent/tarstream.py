@@ -7,11 +7,12 @@ them, every tar header's checksum, the two closing zero blocks, and only zeros a
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tarfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, Iterator, NamedTuple, Set
+from typing import Any, Dict, Generator, Iterator, NamedTuple, Set
 
 CHUNK = 1 << 20
 BLOCK = tarfile.BLOCKSIZE
@@ -20,6 +21,7 @@ MAX_BYTES = 1 << 40
 # memory.
 MAX_MEMBERS = 1_000_000
 MAX_NAME_RECORD = 1 << 16
+LATEST = 1 << 33  # seconds; file systems take no times of the far future
 
 
 class ArchiveError(Exception):
@@ -70,11 +72,12 @@ def _inflate(path: str, max_bytes: int) -> Iterator[bytes]:
             raise ArchiveError("has bytes behind its end")
 
 
-def _ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _ahead(chunks: Iterator[bytes]) -> Generator[bytes, None, None]:
     """`chunks`, each made in a thread while the one before is being used: zlib and sha256 both release the
     GIL.
     """
-    with ThreadPoolExecutor(1) as reader:
+    reader = ThreadPoolExecutor(1)
+    try:
         coming = reader.submit(next, chunks, b"")
         while True:
             data = coming.result()
@@ -82,6 +85,9 @@ def _ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
                 return
             coming = reader.submit(next, chunks, b"")
             yield data
+    finally:
+        # Not waiting: an abandoned walk may be collected in any thread, a reader's own included.
+        reader.shutdown(wait=False)
 
 
 class _Stream:
@@ -158,15 +164,13 @@ def _pax_records(data: bytes) -> Dict[str, str]:
         if not length.isdigit() or not len(length) + 1 < int(length) <= len(data):
             raise ArchiveError("has a malformed extended header")
         key, _, value = data[len(length) + 1 : int(length) - 1].partition(b"=")
-        records[key.decode("utf-8", "strict")] = value.decode("utf-8", "strict")
+        records[key.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
         data = data[int(length) :]
     return records
 
 
 def _members(stream: _Stream) -> Iterator[Entry]:
-    """The members of a tar stream to its very end; GNU and pax long names are understood, everything else
-    is refused.
-    """
+    """The members of a tar stream to its very end. Long names of GNU and pax are understood, all else refused."""
     long_name = ""
     pax: Dict[str, str] = {}
     while True:
@@ -190,11 +194,12 @@ def _members(stream: _Stream) -> Iterator[Entry]:
         if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE) or "GNU.sparse.major" in pax:
             raise ArchiveError("is neither a regular file nor a directory", name)
         is_dir = header.type == tarfile.DIRTYPE
-        size = 0 if is_dir else int(pax.get("size", header.size))
-        if size < 0:
-            raise ArchiveError("has a negative size", name)
+        stated = pax.get("size", str(header.size))
+        if not stated.isdigit():
+            raise ArchiveError("has no size", name)
+        size = 0 if is_dir else int(stated)
         content = Content(stream, size)
-        yield Entry(name, is_dir, size, int(header.mtime), content)
+        yield Entry(name, is_dir, size, min(max(int(header.mtime), 0), LATEST), content)
         content.drain()
         stream.exactly(-size % BLOCK)
         long_name, pax = "", {}
@@ -209,34 +214,35 @@ def _members(stream: _Stream) -> Iterator[Entry]:
             raise ArchiveError("has data behind the end of its tar stream")
 
 
-def walk(path: str, *, max_bytes: int = MAX_BYTES) -> Iterator[Entry]:
+def walk(path: str, *, max_bytes: int = MAX_BYTES) -> Generator[Entry, None, None]:
     """The members of the archive `path`, in order, with safe and unique names below one root directory.
 
-    Streams: memory does not grow with the archive. Only when the iterator has ended without an error is the
-    archive proved whole. Raises ArchiveError for damage and for every member that is not allowed, OSError
-    for the file itself.
+    Streams: memory does not grow with the archive. Only when the iterator has ended without an error is the archive
+    proved whole; whoever leaves before closes the iterator. Raises ArchiveError for damage and for every member that
+    is not allowed, OSError for the file itself.
     """
     files: Set[str] = set()
     directories: Set[str] = set()
     roots: Set[str] = set()
     members = 0
-    for entry in _members(_Stream(_ahead(_inflate(path, max_bytes)))):
-        members += 1
-        if members > MAX_MEMBERS:
-            raise ArchiveError("has more than %d members" % MAX_MEMBERS)
-        if entry.size > max_bytes:
-            raise ArchiveError("claims %d bytes, more than the limit of %d" % (entry.size, max_bytes), entry.name)
-        if entry.is_dir and entry.name.strip("./") == "":
-            continue
-        name = check_name(entry.name)
-        parents = [name[:i] for i, letter in enumerate(name) if letter == "/"]
-        if name in files or (not entry.is_dir and name in directories) or not files.isdisjoint(parents):
-            raise ArchiveError("appears twice", name)
-        directories.update(parents)
-        (directories if entry.is_dir else files).add(name)
-        roots.add(name.partition("/")[0])
-        if len(roots) > 1 or (not entry.is_dir and not parents):
-            raise ArchiveError("is not below the one root directory", name)
-        yield entry._replace(name=name)
+    with contextlib.closing(_ahead(_inflate(path, max_bytes))) as chunks:
+        for entry in _members(_Stream(chunks)):
+            members += 1
+            if members > MAX_MEMBERS:
+                raise ArchiveError("has more than %d members" % MAX_MEMBERS)
+            if entry.size > max_bytes:
+                raise ArchiveError("claims %d bytes, more than the limit of %d" % (entry.size, max_bytes), entry.name)
+            if entry.is_dir and entry.name.strip("./") == "":
+                continue
+            name = check_name(entry.name)
+            parents = [name[:i] for i, letter in enumerate(name) if letter == "/"]
+            if name in files or (not entry.is_dir and name in directories) or not files.isdisjoint(parents):
+                raise ArchiveError("appears twice", name)
+            directories.update(parents)
+            (directories if entry.is_dir else files).add(name)
+            roots.add(name.partition("/")[0])
+            if len(roots) > 1 or (not entry.is_dir and not parents):
+                raise ArchiveError("is not below the one root directory", name)
+            yield entry._replace(name=name)
     if not files:
         raise ArchiveError("is empty")

@@ -35,6 +35,16 @@ once() {
     printf '%s' "$sum" >"$stamp"
 }
 
+# quietly COMMAND...: its output only if it fails
+quietly() {
+    local log
+    log=$(mktemp)
+    if "$@" >"$log" 2>&1; then rm -f "$log"; return; fi
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    return 1
+}
+
 prepare_tool() {
     if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
         say "error: Python 3.10 or newer is needed here, python3 is $(python3 --version 2>&1)"
@@ -42,14 +52,14 @@ prepare_tool() {
     fi
     make_venv "$ROOT/.venv"
     once "$ROOT/.venv/.installed" "$ROOT/setup.cfg" "$ROOT/pyproject.toml" -- \
-        "$PY" -m pip install -q -e "$ROOT[dev]" || { say "error: cannot install what setup.cfg asks for"; exit 1; }
+        quietly "$PY" -m pip install -e "$ROOT[dev]" || { say "error: cannot install what setup.cfg asks for"; exit 1; }
 }
 
 prepare_ascend() {
     local venv=$ROOT/.venv/ascend wanted=$ROOT/tests/simhost/ascend-requirements.txt
     command -v gcc >/dev/null || { WHY_NOT="there is no gcc for the simulated CANN"; return 1; }
     [ -x "$venv/bin/python" ] || { cpu_build_exists || return 1; make_venv "$venv"; }
-    once "$venv/.installed" "$wanted" -- "$venv/bin/python" -m pip install -q -r "$wanted" || {
+    once "$venv/.installed" "$wanted" -- quietly "$venv/bin/python" -m pip install -r "$wanted" || {
         WHY_NOT="torch and torch_npu could not be installed"
         return 1
     }
@@ -72,5 +82,5 @@ cpu_build_exists() {
 prepare_msprof() {
     make_venv "$ROOT/.venv/msprof-analyze"
     once "$ROOT/.venv/msprof-analyze/.installed" "$ROOT/tests/conformance/msprof-requirements.txt" -- \
-        "$ROOT/.venv/msprof-analyze/bin/python" -m pip install -q -r "$ROOT/tests/conformance/msprof-requirements.txt"
+        quietly "$ROOT/.venv/msprof-analyze/bin/python" -m pip install -r "$ROOT/tests/conformance/msprof-requirements.txt"
 }

@@ -17,9 +17,9 @@ import sys
 import time
 import traceback
 from types import FrameType
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional
 
-from . import archive, events, harvest, lease, manifest, pack, process, validate
+from . import events, lease, manifest, process
 from .failure import Failure
 from .rundir import ARCHIVE, RunDir
 
@@ -65,7 +65,11 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal) -> Dic
     held = _lease(plan, run, journal)
     device = held.device
     try:
-        _work(run, plan, held, journal)
+        worker = _start_worker(run, plan, held)
+        # The worker has a model to load: what comes after it is imported meanwhile.
+        from . import archive, harvest, pack, validate
+
+        _follow_worker(run, worker, journal)
     finally:
         os.close(held.descriptor)
 
@@ -117,8 +121,15 @@ def _lease(plan: Dict[str, Any], run: RunDir, journal: events.Journal) -> lease.
     return held
 
 
-def _work(run: RunDir, plan: Dict[str, Any], held: lease.Lease, journal: events.Journal) -> None:
-    """Run the plan's program to its end, relaying its events; Failure when it did not end well."""
+class Worker:
+    """The plan's program and the pipe on which it reports."""
+
+    def __init__(self, program: subprocess.Popen[bytes], pipe: BinaryIO) -> None:
+        self.program, self.pipe = program, pipe
+
+
+def _start_worker(run: RunDir, plan: Dict[str, Any], held: lease.Lease) -> Worker:
+    """Start the plan's program on the leased device, and no other; it inherits the lease and dies with us."""
     readable, writable = os.pipe()
     names = {"python": sys.executable, "agent": os.path.abspath(sys.argv[0]), "run": run.path}
     environment = {name: value for name, value in os.environ.items() if name not in HARMFUL_VARIABLES}
@@ -130,7 +141,7 @@ def _work(run: RunDir, plan: Dict[str, Any], held: lease.Lease, journal: events.
             events.PIPE_VARIABLE: str(writable),
         }
     )
-    worker = subprocess.Popen(
+    program = subprocess.Popen(
         [part.format(**names) for part in plan["argv"]],
         cwd=run.work,
         env=environment,
@@ -139,33 +150,38 @@ def _work(run: RunDir, plan: Dict[str, Any], held: lease.Lease, journal: events.
         preexec_fn=process.die_with_parent,
     )
     os.close(writable)
+    return Worker(program, os.fdopen(readable, "rb"))
+
+
+def _follow_worker(run: RunDir, worker: Worker, journal: events.Journal) -> None:
+    """Relay the worker's events until it has ended; Failure when it did not end well."""
     error: Optional[Dict[str, str]] = None
-    with os.fdopen(readable, "rb") as pipe:
-        for event in _relay(pipe, worker):
+    with worker.pipe:
+        for event in _relay(worker):
             if event["stage"] == "error":
                 error = {key: event[key] for key in ("kind", "message", "remedy")}
             else:
                 journal.write(**event)
-    status = worker.wait()
+    status = worker.program.wait()
     if error:
         raise Failure(**error)
     if status:
         raise Failure("RunFailed", _death(status, run.log), "read {}".format(run.log))
 
 
-def _relay(pipe: Any, worker: "subprocess.Popen[bytes]") -> Iterator[events.Event]:
+def _relay(worker: Worker) -> Iterator[events.Event]:
     """Events of the worker until it has ended (a child that it left behind may hold the pipe open)."""
     rest = b""
     while True:
-        ready, _, _ = select.select([pipe], [], [], TICK_S)
+        ready, _, _ = select.select([worker.pipe], [], [], TICK_S)
         if ready:
-            data = os.read(pipe.fileno(), 65536)
+            data = os.read(worker.pipe.fileno(), 65536)
             if not data:
                 return
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 yield json.loads(line.decode())
-        elif worker.poll() is not None:
+        elif worker.program.poll() is not None:
             return
 
 

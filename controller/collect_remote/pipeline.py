@@ -78,7 +78,7 @@ def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Re
     log = _Log(on_event)
     with _told(log, host.name), store.incoming(place) as incoming, _opened(host, log) as remote:
         facts, candidates = _prepare(request, host, remote, agent, log)
-        run = Run(remote, facts, agent, _document(request, run_id, plan, facts, candidates, agent))
+        run = Run(remote, facts, agent, document(request, run_id, plan, facts, candidates, agent))
         log(stage="start", run=run_id, upload=not facts.agent_present)
         files = _follow(run, log)["files"]
         log.kept = run.directory
@@ -103,6 +103,37 @@ def preview(request: Request, host: Host, on_event: OnEvent | None = None) -> Pr
     with _told(log, host.name), _opened(host, log) as remote:
         facts, candidates = _prepare(request, host, remote, agent, log)
     return Preview(facts, tuple(candidates), plan, agent.name)
+
+
+def document(
+    request: Request, run_id: str, plan: Plan, facts: Facts, candidates: list[Device], agent: deploy.Agent
+) -> dict[str, Any]:
+    """What the agent gets on its standard input: see `collect_agent.start`."""
+    asked = dataclasses.asdict(request)
+    del asked["out"]
+    return {
+        "run_id": run_id,
+        "workdir": facts.workdir,
+        "host": request.host,
+        "model": request.model,
+        "route": plan.route,
+        "request": asked,
+        "versions": {
+            "collect_remote": __version__,
+            "agent": agent.name,
+            "cann": facts.cann_version,
+            **facts.versions,
+        },
+        "devices": [
+            {"label": d.label, "npu": d.npu, "chip": d.chip, "logic": d.logic, "name": d.name} for d in candidates
+        ],
+        "files": dict(plan.files),
+        "argv": list(plan.argv),
+        "env": dict(plan.env),
+        "expected": dict(plan.expected),
+        "deadline_s": request.timeout,
+        "orphan_s": ORPHAN_S,
+    }
 
 
 def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
@@ -202,37 +233,6 @@ def _verdicts(facts: Facts) -> tuple[Verdict, ...]:
     (status, info), (_, mapping) = facts.npu_smi_output
     found = npu_smi.devices(info, mapping, in_container=facts.in_container, status=status)
     return judge(found, allowed=visible_ids(facts.visible_devices))
-
-
-def _document(
-    request: Request, run_id: str, plan: Plan, facts: Facts, candidates: list[Device], agent: deploy.Agent
-) -> dict[str, Any]:
-    """What the agent gets on its standard input: see `collect_agent.start`."""
-    asked = dataclasses.asdict(request)
-    del asked["out"]
-    return {
-        "run_id": run_id,
-        "workdir": facts.workdir,
-        "host": request.host,
-        "model": request.model,
-        "route": plan.route,
-        "request": asked,
-        "versions": {
-            "collect_remote": __version__,
-            "agent": agent.name,
-            "cann": facts.cann_version,
-            **facts.versions,
-        },
-        "devices": [
-            {"label": d.label, "npu": d.npu, "chip": d.chip, "logic": d.logic, "name": d.name} for d in candidates
-        ],
-        "files": dict(plan.files),
-        "argv": list(plan.argv),
-        "env": dict(plan.env),
-        "expected": dict(plan.expected),
-        "deadline_s": request.timeout,
-        "orphan_s": ORPHAN_S,
-    }
 
 
 def _follow(run: Run, log: _Log) -> Event:

@@ -44,7 +44,7 @@ class Run:
 
         RunFailed when the agent could not start; UnreachableError when the host stays away for too long.
         """
-        stream = self._start()
+        stream = self.remote.stream(self.start_script())
         while True:
             try:
                 with stream:
@@ -62,6 +62,16 @@ class Run:
                 ) from lost
             stream = self._call("follow", str(self._after))
 
+    def start_script(self) -> str:
+        """Upload the agent if it is not there, source the environment, start the run and follow it."""
+        host = self.remote.host
+        upload = "" if self.facts.agent_present else upload_script(self.agent, self.facts.workdir)
+        exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in host.env.items())
+        return (
+            f"umask 027\n{environment(self.facts.setup)}\n{exports}\n{upload}\n"
+            f"{self._command('start')} <<'PLAN'\n{json.dumps(self.document)}\nPLAN"
+        )
+
     def stop(self) -> list[int]:
         """End the run on the host; pids that could not be ended. UnreachableError when the host does not answer."""
         if not self.remote.is_open:
@@ -74,15 +84,6 @@ class Run:
     def send(self, offset: int) -> Stream:
         """The result files of the run, as `collect_agent.send` writes them, from a byte offset on."""
         return self._call("send", str(offset), quiet=True)
-
-    def _start(self) -> Stream:
-        host = self.remote.host
-        upload = "" if self.facts.agent_present else upload_script(self.agent, self.facts.workdir)
-        exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in host.env.items())
-        return self.remote.stream(
-            f"umask 027\n{environment(self.facts.setup)}\n{exports}\n{upload}\n"
-            f"{self._command('start')} <<'PLAN'\n{json.dumps(self.document)}\nPLAN"
-        )
 
     def _call(self, command: str, argument: str = "", *, quiet: bool = False) -> Stream:
         line = f"{self._command(command)} {shlex.quote(self.directory)} {argument}"

@@ -76,7 +76,7 @@ class SimHost:
         self._tools: Path | None = None
         self._mounted = False
         self._running = False
-        self._server = _server(server)(self._ssh, self._ssh / "session", ADDRESS)
+        self._server = _server(server)(self._ssh, self.session, ADDRESS)
         self.log: Path = self._server.log
 
     def __enter__(self) -> SimHost:
@@ -123,6 +123,11 @@ class SimHost:
     def host_key(self) -> str:
         """The announced host key, ``ssh-ed25519 AAAA...``."""
         return self._host_key if self.knobs.announce_own_key else self._other_key
+
+    @property
+    def session(self) -> Path:
+        """The program that the SSH server starts for every session; it runs $SSH_ORIGINAL_COMMAND."""
+        return self._ssh / "session"
 
     def inventory_entry(self) -> dict[str, Any]:
         """How a client reaches the host, as plain data."""
@@ -194,7 +199,7 @@ class SimHost:
             "SIMHOST": str(self.dir),
             **knobs.env,
         }
-        session.install(self._ssh / "session", self.home, environment, knobs.umask, knobs.login_noise)
+        session.install(self.session, self.home, environment, knobs.umask, knobs.login_noise)
         if knobs.npu_smi:
             bare = python.interpreter(sys.executable).path
             text = python.launcher(bare, "hostside.npu_smi", f"{str(self.dir)!r}, sys.argv[1:]")

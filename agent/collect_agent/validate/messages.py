@@ -11,6 +11,8 @@ import io
 import re
 from typing import Dict, Iterable, List, NamedTuple, Pattern, Tuple
 
+from .tables import text
+
 
 class Message(NamedTuple):
     """A kind of log line: what it means and what to do."""
@@ -207,7 +209,7 @@ class Found(NamedTuple):
 
 
 def explain(lines: Iterable[str]) -> List[Found]:
-    """Every known message in `lines`, in order of first appearance; memory does not grow with the log."""
+    """Every known message in `lines`, in order of first appearance; a line is explained by the first that fits."""
     found: Dict[str, Found] = {}
     for line in lines:
         if not _ANY.search(line):
@@ -218,10 +220,11 @@ def explain(lines: Iterable[str]) -> List[Found]:
                 found[message.id] = Found(
                     message, before.line if before else line.strip()[:500], before.times + 1 if before else 1
                 )
+                break
     return list(found.values())
 
 
 def read(raw: io.RawIOBase) -> List[Found]:
     """`explain` for a log file of any size and encoding; over-long lines are looked at piece by piece."""
-    text = io.TextIOWrapper(io.BufferedReader(raw), "utf-8", errors="replace")
-    return explain(iter(lambda: text.readline(LINE_LIMIT), ""))
+    lines = text(raw, errors="replace")
+    return explain(iter(lambda: lines.readline(LINE_LIMIT), ""))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from decimal import Decimal, InvalidOperation
-from typing import Dict, Iterator, List, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 PS_PER_US = 10**6
 LINE_LIMIT = 1 << 24
@@ -23,9 +23,23 @@ class Damage(Exception):
     """A file is cut off, overwritten, or not what its name says."""
 
 
-def text(raw: io.RawIOBase, newline: str = "") -> io.TextIOWrapper:
-    """`raw` as UTF-8 text, a byte order mark skipped, undecodable bytes raising UnicodeDecodeError."""
-    return io.TextIOWrapper(io.BufferedReader(raw, CHUNK), "utf-8-sig", newline=newline)
+class _Borrowed(io.RawIOBase):
+    """A raw file that somebody else closes: the wrappers around it are dropped without closing it."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        super().__init__()
+        self._raw = raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> Optional[int]:
+        return self._raw.readinto(buffer)
+
+
+def text(raw: io.RawIOBase, errors: str = "strict") -> io.TextIOWrapper:
+    """`raw`, which stays open, as UTF-8 text with its line ends; a byte order mark is skipped."""
+    return io.TextIOWrapper(io.BufferedReader(_Borrowed(raw), CHUNK), "utf-8-sig", errors, newline="")
 
 
 def rows(raw: io.RawIOBase) -> Iterator[List[str]]:

@@ -21,10 +21,17 @@ def main(arguments: List[str]) -> int:
 
     command, *rest = arguments
     if command == "start":
+        from . import events
+        from .failure import Failure
         from .follow import follow
         from .start import start
 
-        return follow(start(json.loads(sys.stdin.readline())))
+        try:
+            run = start(json.loads(sys.stdin.readline()))
+        except Failure as failure:
+            sys.stdout.write(events.on_wire(events.failed(failure)))
+            return 1
+        return follow(run)
     if command == "follow":
         from .follow import follow
 

@@ -11,6 +11,8 @@ import os
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
+from .failure import Failure
+
 MARK = "::collect-remote:: "
 PIPE_VARIABLE = "COLLECT_REMOTE_EVENTS"
 
@@ -24,6 +26,11 @@ def encode(event: Event) -> str:
 
 def on_wire(event: Event) -> str:
     return MARK + encode(event) + "\n"
+
+
+def failed(failure: Failure) -> Event:
+    """The last event of a run that came to nothing."""
+    return {"stage": "end", "status": "failed", "error": failure.to_json(), "log": []}
 
 
 class Journal:

@@ -8,9 +8,10 @@ import sys
 import time
 
 from . import events, process
+from .failure import Failure
 from .rundir import RunDir
 
-POLL_S = 0.05
+POLL_S = (0.05, 0.5)  # while much happens, and while nothing does
 HEARTBEAT_S = 5.0
 
 
@@ -20,11 +21,13 @@ def follow(run: RunDir, after: int = 0) -> int:
     A line with `heartbeat` goes out at least every five seconds, so that either side notices a dead connection, and
     the run's orphan rule is told that somebody is there.
     """
-    offset, last_beat = 0, 0.0
+    offset, last_beat, pause = 0, 0.0, POLL_S[0]
     while True:
         alive = _supervised(run)
+        pause = min(POLL_S[1], pause * 1.2)
         for line in events.complete_lines(run.events, offset):
             offset += len(line.encode())
+            pause = POLL_S[0]
             event = json.loads(line)
             if event["seq"] > after:
                 sys.stdout.write(events.on_wire(event))
@@ -33,12 +36,8 @@ def follow(run: RunDir, after: int = 0) -> int:
                 return 0
         if not alive:
             # The journal was read after the supervisor was seen dead: nothing more can come.
-            lost = {
-                "kind": "RunFailed",
-                "message": "the supervisor of the run died",
-                "remedy": "read " + run.log,
-            }
-            sys.stdout.write(events.on_wire({"stage": "end", "status": "failed", "error": lost, "log": []}))
+            lost = Failure("RunFailed", "the supervisor of the run died", "read " + run.log)
+            sys.stdout.write(events.on_wire(events.failed(lost)))
             sys.stdout.flush()
             return 1
         if time.monotonic() - last_beat >= HEARTBEAT_S:
@@ -46,7 +45,7 @@ def follow(run: RunDir, after: int = 0) -> int:
             run.touch_followed()
             sys.stdout.write(events.on_wire({"stage": "heartbeat"}))
         sys.stdout.flush()
-        time.sleep(POLL_S)
+        time.sleep(pause)
 
 
 def _supervised(run: RunDir) -> bool:

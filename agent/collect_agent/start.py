@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import Any, Dict, NoReturn
 
 from . import process
+from .failure import Failure
 from .rundir import RunDir
 
 
 def start(plan: Dict[str, Any]) -> RunDir:
-    """Create the run of `plan` and detach its supervisor; OSError when the directory cannot be made."""
+    """Create the run of `plan` and detach its supervisor; Failure when the directory cannot be made."""
     os.umask(0o027)
     run = RunDir(os.path.join(plan["workdir"], "runs", plan["run_id"]))
-    run.create(plan)
-    sys.stdout.flush()
+    try:
+        run.create(plan)
+    except FileExistsError as error:
+        raise Failure("Interrupted", "run {} was stopped before it started".format(run.id)) from error
+    except OSError as error:
+        shutil.rmtree(run.path, ignore_errors=True)
+        raise Failure(
+            "StorageError",
+            "cannot make the run directory {}: {}".format(run.path, error.strerror),
+            "free some space there, or name another directory with `workdir` in the inventory",
+        ) from error
     if os.fork():
         os.wait()
     else:

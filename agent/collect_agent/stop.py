@@ -15,8 +15,9 @@ from .rundir import RunDir
 def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
     """Ask the supervisor to end the run, then end whatever is left; pids that survived (none, if all is well).
 
-    Safe to call at any time and repeatedly; a run that does not exist has nothing left.
+    Safe to call at any time and repeatedly. A run that is only about to start finds its id taken and does not.
     """
+    os.makedirs(run.path, mode=0o750, exist_ok=True)
     try:
         with open(run.pid, encoding="utf-8") as file:
             supervisor = json.load(file)

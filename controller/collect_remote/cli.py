@@ -38,6 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has gone (`| head`): nothing is left to say, not even at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except Exception as error:
+        if debug:
+            raise
+        remedy = "run it again with --debug and report what it shows"
+        _complain(CollectError(f"internal error: {error!r}", remedy), as_json)
+        return CollectError.exit_code
     return status
 
 

@@ -29,8 +29,10 @@ def install(client: paramiko.SSHClient, hop: Hop) -> None:
         client.get_host_keys().add(hop.known_as, entry.key.get_name(), entry.key)
     else:
         for path in hop.known_hosts:
-            if path.is_file():
-                client.load_system_host_keys(str(path))
+            for entry in map(_entry, _lines(path)):  # line by line: a bad one spoils no other, as with ssh
+                if entry is not None and entry.key is not None:
+                    for name in entry.hostnames:
+                        client.get_host_keys().add(name, entry.key.get_name(), entry.key)
     client.set_missing_host_key_policy(_AcceptNew(hop) if hop.accept_new and not hop.host_key else _Refuse(hop))
 
 

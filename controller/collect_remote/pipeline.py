@@ -250,9 +250,9 @@ def _follow(run: Run, log: _Log) -> Event:
     except KeyboardInterrupt as interrupt:
         try:
             left = run.stop()
-        except CollectError as error:
+        except (CollectError, KeyboardInterrupt) as error:
             raise Interrupted(
-                f"interrupted; run {run.id} could not be stopped: {error.message}",
+                f"interrupted; run {run.id} may still be going on: {error or 'interrupted again while stopping it'}",
                 f"it ends by itself when nobody follows it for {ORPHAN_S / 60:g} minutes",
             ) from interrupt
         what = f"pids {left} could not be ended" if left else "nothing of it is left and its device is free"

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from collect_agent.events import Event
 
+INTERVAL_S = 1.0
 TITLES = {
     "connect": "connecting",
     "survey": "looking at the host",
@@ -30,19 +31,21 @@ TITLES = {
 
 
 class Plain:
-    """One line a stage, with the time since the start in seconds; one a step where stages have steps."""
+    """One line a stage, with the time since the start in seconds; steps and bytes about once a second."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out, self._started = out, 0.0
+        self._out = out
+        self._started = self._written = 0.0
         self._said = ("", "")
 
     def __call__(self, event: Event) -> None:
         self._started = self._started or event["time"]
-        detail = _detail(event)
-        stage, before = self._said
-        if event["stage"] != stage or detail not in ("", before):
-            self._said = event["stage"], detail
-            title = TITLES.get(event["stage"], event["stage"])
+        stage, detail = event["stage"], _detail(event)
+        entered = stage != self._said[0]
+        waited = event["time"] - self._written >= INTERVAL_S or event.get("step") == event.get("of")
+        if entered or (waited and detail not in ("", self._said[1])):
+            self._said, self._written = (stage, detail), event["time"]
+            title = TITLES.get(stage, stage)
             self._out.write(f"{event['time'] - self._started:7.1f} s  {title}{': ' + detail if detail else ''}\n")
             self._out.flush()
 

@@ -57,11 +57,12 @@ def end(process: subprocess.Popen[str], said: str) -> Outcome:
 @pytest.mark.parametrize(
     ("until", "times"),
     [
+        ("starting the run", {"load": 30}),
         ("loading the model", {"load": 30}),
         ("warming up", {"step": 0.5}),
         ("profiling: forward step 1", {"step": 0.5}),
     ],
-    ids=["load", "warm-up", "window"],
+    ids=["start", "load", "warm-up", "window"],
 )
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_interrupted_in_the_run(
@@ -76,6 +77,26 @@ def test_interrupted_in_the_run(
     assert "was stopped on ascend01, nothing of it is left" in outcome.err
     assert outcome.document["error"]["kind"] == "Interrupted"
     assert_clean(ascend)
+
+
+def test_interrupted_twice_leaves_at_once(host: Start, tool: Tool) -> None:
+    ascend = host()
+    (tool.directory / "slow.py").write_text(
+        SLOW.format(load=0, step=0).replace(
+            "def load(device, options):",
+            "def load(device, options):\n    import signal; signal.signal(15, signal.SIG_IGN)\n    time.sleep(60)",
+        )
+    )
+    tool.inventory(ascend, models={"slow": {"adapter": "./slow.py"}})
+    process, said = begin(tool, "loading the model")
+    time.sleep(0.5)  # until the model has made itself deaf to the first request
+    process.send_signal(signal.SIGINT)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    outcome = end(process, said)
+    assert outcome.status == 130
+    assert "may still be going on" in outcome.err
+    assert gone(ascend.processes, patience_s=20), "the first request is carried out all the same"
 
 
 def test_interrupted_in_the_survey(host: Start, tool: Tool, assert_clean: Clean) -> None:

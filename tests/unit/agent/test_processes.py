@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from collect_agent import lease, process
+from collect_agent.failure import Failure
 from collect_agent.rundir import RunDir
+from collect_agent.start import start as start_run
 from collect_agent.stop import stop
 
 DEVICES = [{"logic": 3, "label": "NPU 3"}, {"logic": 5, "label": "NPU 5"}]
@@ -107,8 +109,17 @@ def test_start_time_tells_a_process_from_its_pid_used_again() -> None:
         assert process.start_time(child.pid) is None
 
 
-def test_stopping_a_run_that_never_was_is_no_error(tmp_path: Path) -> None:
-    assert stop(RunDir(str(tmp_path / "runs" / "never"))) == []
+def test_a_run_that_was_stopped_before_it_started_does_not_start(tmp_path: Path) -> None:
+    assert stop(RunDir(str(tmp_path / "runs" / "early"))) == []
+    with pytest.raises(Failure, match="stopped before it started"):
+        start_run({"workdir": str(tmp_path), "run_id": "early", "files": {}})
+
+
+def test_a_run_directory_that_cannot_be_made_is_one_clear_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Failure, match="cannot make the run directory .*: Not a directory") as caught:
+        start_run({"workdir": str(tmp_path / "file"), "run_id": "r", "files": {}})
+    assert caught.value.kind == "StorageError"
 
 
 def test_a_worker_dies_with_its_supervisor() -> None:

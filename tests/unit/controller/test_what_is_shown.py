@@ -126,6 +126,14 @@ def test_remedies_are_shown_for_what_did_not_pass() -> None:
     assert "do pass" not in text
 
 
+def test_a_bug_is_told_in_one_line_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("collect_remote.standalone.script", lambda phase: 1 / 0)
+    assert main(["template", "--json"]) == 1
+    said = capsys.readouterr()
+    assert "error: internal error: ZeroDivisionError" in said.err
+    assert '"kind": "CollectError"' in said.out
+
+
 @pytest.mark.parametrize("arguments", [["--debug", "--host", "x"], ["--debug"]])
 def test_debug_shows_the_traceback(arguments: list[str]) -> None:
     with pytest.raises(errors.UsageError):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import io
 import json
 import re
-from typing import Any, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from .tables import CHUNK, Damage, text
+from .tables import Damage, text
 
 DEVICE_PROCESS = "Ascend Hardware"
 STEP = re.compile(r"ProfilerStep#(\d+)$")
@@ -21,11 +21,13 @@ COMPILE = re.compile(r"AscendCL@(aclopCompileAndExecute|aclopCompile|opCompile)"
 # 93 us).
 LONG_COMPILE_US = 10_000.0
 LARGEST_EVENT = 1 << 26
+PIECE = 1 << 16  # characters decoded at once: what fits the caches is three times as fast as the whole
+JOINTS = ("}, {", "},{")
 LONGEST_PARTIAL_LITERAL = 16  # "-Infinity", "\\uD83D\\uDE00" and the like, cut by the end of the buffer
 WHITESPACE = re.compile(r"[ \t\n\r]*")
 
 
-def events(raw: io.RawIOBase, chunk: int = CHUNK) -> Iterator[Any]:
+def events(raw: io.RawIOBase, chunk: int = PIECE) -> Iterator[Any]:
     """The values of the JSON list in `raw`, one by one, through a buffer of about `chunk` characters.
 
     Accepts exactly what `json.load` accepts, if the value is a list (and no event is larger than 64 MiB).
@@ -39,7 +41,7 @@ def events(raw: io.RawIOBase, chunk: int = CHUNK) -> Iterator[Any]:
         source.skip(1)
     else:
         while True:
-            yield source.value()
+            yield from source.values()
             mark = source.peek()
             if mark not in (",", "]"):
                 raise source.damage()
@@ -54,6 +56,7 @@ class _Buffer:
     """The text between the last event and the end of the chunk read last."""
 
     _decode = json.JSONDecoder().raw_decode
+    _decode_list = json.JSONDecoder().decode
 
     def __init__(self, raw: io.RawIOBase, chunk: int) -> None:
         self._text = text(raw)
@@ -61,6 +64,7 @@ class _Buffer:
         self._buffer = ""
         self._at = 0
         self._passed = 0  # bytes before the buffer
+        self._fresh = False  # no joint was tried in this buffer
         self._ended = False
 
     def peek(self) -> str:
@@ -74,6 +78,25 @@ class _Buffer:
 
     def skip(self, count: int) -> None:
         self._at += count
+
+    def values(self) -> List[Any]:
+        """The JSON values from the next character on: as many as one decode yields, at least one.
+
+        What reads as a joint of two events may stand in a string, but then the text before it is no list of whole
+        values, and decoding says so.
+        """
+        self.peek()
+        if self._fresh:
+            self._fresh = False
+            cut = max(self._buffer.rfind(joint) for joint in JOINTS)
+            if cut > self._at:
+                try:
+                    values: List[Any] = self._decode_list("[%s]" % self._buffer[self._at : cut + 1])
+                except (ValueError, RecursionError):
+                    return [self.value()]
+                self._at = cut + 1
+                return values
+        return [self.value()]
 
     def value(self) -> Any:
         """The JSON value that begins at the next character."""
@@ -128,7 +151,7 @@ class _Buffer:
             self._ended = True
             return False
         self._passed += _bytes(self._buffer[: self._at])
-        self._buffer, self._at = rest + data, 0
+        self._buffer, self._at, self._fresh = rest + data, 0, True
         return True
 
 

@@ -27,6 +27,7 @@ WINDOW = 4 * 1024 * 1024  # bytes; larger ones cost the server more than they br
 REKEY_BYTES = 2**35  # paramiko can dead-lock while it re-keys (paramiko #822); OpenSSH's own limit for AES is 2**36
 KEEPALIVE_S = 15
 DEAD_AFTER_S = 45
+_LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when a connection is gone
 
 
 class Stream:
@@ -64,8 +65,8 @@ class Stream:
     def send(self, data: bytes) -> None:
         try:
             self._channel.sendall(data)
-        except OSError as error:
-            raise UnreachableError(f"{self._where}: the connection broke: {error}") from error
+        except _LOST as error:
+            raise UnreachableError(f"{self._where}: the connection broke: {error or type(error).__name__}") from error
 
     def status(self) -> int:
         """Exit status; -1 when the connection took it along."""
@@ -156,7 +157,7 @@ class Remote:
             channel = transport.open_session(window_size=WINDOW, timeout=30)
             channel.set_combine_stderr(True)
             channel.exec_command(SHELL)
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except _LOST as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
         stream = Stream(channel, where)
         # A function is read whole before it runs, and a line too: no command can eat the rest of the script.
@@ -247,7 +248,7 @@ def _explained(hop: Hop, started: float) -> Iterator[None]:
         raise UnreachableError(
             f"{place}: the jump host cannot reach it: {error}", "check `jump` and the port"
         ) from error
-    except (TimeoutError, paramiko.SSHException, OSError, EOFError) as error:
+    except _LOST as error:
         if "banner" in str(error):
             raise UnreachableError(
                 f"{place} accepted the connection and sent no SSH banner",

@@ -57,12 +57,11 @@ def end(process: subprocess.Popen[str], said: str) -> Outcome:
 @pytest.mark.parametrize(
     ("until", "times"),
     [
-        ("starting the run", {"load": 30}),
         ("loading the model", {"load": 30}),
         ("warming up", {"step": 0.5}),
         ("profiling: forward step 1", {"step": 0.5}),
     ],
-    ids=["start", "load", "warm-up", "window"],
+    ids=["load", "warm-up", "window"],
 )
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_interrupted_in_the_run(
@@ -76,6 +75,16 @@ def test_interrupted_in_the_run(
     assert outcome.status == 130, outcome.err
     assert "was stopped on ascend01, nothing of it is left" in outcome.err
     assert outcome.document["error"]["kind"] == "Interrupted"
+    assert_clean(ascend)
+
+
+def test_interrupted_while_the_run_starts(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    slow(tool, ascend, load=30)
+    process, said = begin(tool, "starting the run")
+    process.send_signal(signal.SIGINT)
+    assert end(process, said).status == 130
+    time.sleep(1)  # a run that only starts after it was stopped would be up by then
     assert_clean(ascend)
 
 
@@ -181,7 +190,7 @@ def test_a_cut_connection_costs_nothing(host: Start, tool: Tool) -> None:
     outcome = end(process, said)
     assert outcome.status == 0, outcome.err
     assert outcome.document["phases"]["forward"]["step_kinds"] == ["forward"] * 5
-    assert outcome.err.count("profiling: forward step 3 of 5") == 1, "no event comes twice"
+    assert outcome.err.count("profiling: forward step 5 of 5") == 1, "no event comes twice"
 
 
 def test_a_pull_goes_on_where_it_broke(host: Start, tool: Tool) -> None:

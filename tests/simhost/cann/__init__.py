@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+KERNELS = HERE.parent / "kernels"
 CANN_VERSION = "8.3.RC1"
 # Every library that the wheel is linked to or opens by name.
 SONAMES = (
@@ -73,7 +74,7 @@ def build(cache_dir: Path, ascend_venv: Path) -> Cann:
             part = Path(tempfile.mkdtemp(prefix="cann-", suffix=".part", dir=home))
             try:
                 _toolkit(part / "toolkit", package)
-                _site(part / "site")
+                _package(HERE / "site", part / "site")
                 part.chmod(0o755)
                 part.rename(place)
             except BaseException:
@@ -92,14 +93,14 @@ def torch_npu_package(ascend_venv: Path) -> Path:
 
 
 def _sources() -> list[Path]:
-    own = [path for path in HERE.rglob("*") if path.suffix in (".py", ".c", ".h", ".sh")]
-    return [*sorted(own), HERE.parent / "kernels.py"]
+    found = (path for folder in (HERE, KERNELS) for path in folder.rglob("*"))
+    return sorted(path for path in found if path.suffix in (".py", ".c", ".h", ".sh"))
 
 
 def _digest(package: Path) -> str:
     digest = hashlib.sha256((package / "version.py").read_bytes())
     for path in _sources():
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+        digest.update(str(path.relative_to(HERE.parent)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -114,16 +115,17 @@ def _toolkit(toolkit: Path, package: Path) -> None:
     _libraries(toolkit / "lib64", package)
     analysis = toolkit / "tools/profiler/profiler_tool/analysis/msprof"
     analysis.mkdir(parents=True)
-    for source in (*sorted((HERE / "msprof").glob("*.py")), HERE.parent / "kernels.py"):
+    for source in (HERE / "msprof").glob("*.py"):
         shutil.copy(source, analysis)
+    _package(KERNELS, analysis / "kernels")
     program = toolkit / "tools/profiler/bin/msprof"
     shutil.copy(HERE / "msprof" / "msprof.sh", program)
     program.chmod(0o755)
     (toolkit / "bin/msprof").symlink_to("../tools/profiler/bin/msprof")
 
 
-def _site(site: Path) -> None:
-    shutil.copytree(HERE / "site", site, ignore=shutil.ignore_patterns("__pycache__"))
+def _package(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def cann_names(package: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """The simulated device: a clock for its one stream, its memory, and the tap that the profiler listens to.
 
-Operators return at once; the device works them off in its own time, which ``kernels.py`` invents from the shapes.
+Operators return at once; the device works them off in its own time, which ``kernels`` invents from the shapes.
 Whoever reads a value or synchronises waits (really sleeps) until the stream is done. Nothing here is a measurement.
 """
 
@@ -36,12 +36,13 @@ def now_ns() -> int:
 
 
 def load_kernels() -> Any:
-    """``tests/simhost/kernels.py``, shared by both runtimes, loaded by its place beside this one."""
+    """The package ``tests/simhost/kernels``, shared by both runtimes, loaded by its place beside this one."""
     name = "torch_npu._kernels"
     if name not in sys.modules:
         here = os.path.dirname(os.path.realpath(__file__))
-        path = os.path.join(os.path.dirname(os.path.dirname(here)), "kernels.py")
-        spec = importlib.util.spec_from_file_location(name, path)
+        place = os.path.join(os.path.dirname(os.path.dirname(here)), "kernels")
+        path = os.path.join(place, "__init__.py")
+        spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[place])
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module

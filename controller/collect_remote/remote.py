@@ -73,7 +73,8 @@ class Stream:
         return self._channel.recv_exit_status()
 
     def close(self) -> None:
-        self._channel.close()
+        with contextlib.suppress(*_LOST):  # closing says so to a peer that may be gone
+            self._channel.close()
 
     def __enter__(self) -> Stream:
         return self

@@ -91,6 +91,8 @@ class Stream:
                 f"{self._where}: no sign of life for {timeout:g} s",
                 "check the network and the load of the host",
             ) from error
+        except _LOST as error:  # reading also writes: it tells the peer that there is room again
+            raise UnreachableError(f"{self._where}: the connection broke: {error or type(error).__name__}") from error
         self._buffer += data
         return bool(data)
 

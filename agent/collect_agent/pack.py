@@ -96,7 +96,9 @@ class _Gzip:
         self._length += len(data)
         self._block += data
         while len(self._block) >= BLOCK:
-            self._submit(bytes(self._block[:BLOCK]), zlib.Z_SYNC_FLUSH)
+            with memoryview(self._block) as view:
+                block = bytes(view[:BLOCK])
+            self._submit(block, zlib.Z_SYNC_FLUSH)
             del self._block[:BLOCK]
 
     def finish(self) -> None:
@@ -162,19 +164,14 @@ def _total(members: Iterable[Member]) -> int:
     return sum(len(source) if isinstance(source, bytes) else os.stat(source).st_size for _, source in members)
 
 
-def _header(name: str, size: int, mtime: int) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.size, info.mtime, info.mode = size, mtime, 0o644
-    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
-
-
 class _Tar:
-    """The tar stream of an archive: members go in one by one, digests come out."""
+    """The tar stream of an archive: members go in one by one, digests come out, made in a thread of their own."""
 
     def __init__(self, out: _Gzip, on_bytes: Callable[[int], None]) -> None:
         self.files: Files = []
         self._out = out
         self._on_bytes = on_bytes
+        self._digester = ThreadPoolExecutor(1)
         self._names: Set[str] = set()
         self._newest = 0
 
@@ -188,15 +185,24 @@ class _Tar:
         info.size, info.mtime, info.mode = size, mtime, 0o644
         self._out.write(info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape"))
         digest = hashlib.sha256()
+        digested: "Optional[Future[None]]" = None
         for data in chunks:
-            digest.update(data)
+            if digested is not None:
+                digested.result()
+            digested = self._digester.submit(digest.update, data)
             self._out.write(data)
             self._on_bytes(len(data))
+        if digested is not None:
+            digested.result()
         self._out.write(bytes(-size % tarfile.BLOCKSIZE))
         self.files.append({"path": name, "size": size, "sha256": digest.hexdigest()})
 
-    def close(self) -> None:
+    def finish(self) -> None:
         self._out.write(bytes(2 * tarfile.BLOCKSIZE))
+
+    def close(self) -> None:
+        """Stop the thread, whatever state the archive is in."""
+        self._digester.shutdown()
 
 
 def pack(
@@ -233,14 +239,16 @@ def pack(
     part = target + ".part"
     try:
         with open(part, "wb") as out:
-            with contextlib.closing(_Gzip(out, level, threads or min(16, os.cpu_count() or 1))) as compressed:
-                tar = _Tar(compressed, count)
+            threads = threads or min(16, os.cpu_count() or 1)
+            with contextlib.ExitStack() as stack:
+                compressed = stack.enter_context(contextlib.closing(_Gzip(out, level, threads)))
+                tar = stack.enter_context(contextlib.closing(_Tar(compressed, count)))
                 for name, source in members:
                     tar.add(name, source)
                 files = list(tar.files)
                 if manifest is not None:
                     tar.add(MANIFEST, json.dumps(manifest(files), indent=1).encode())
-                tar.close()
+                tar.finish()
                 compressed.finish()
             out.flush()
             os.fsync(out.fileno())

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tarfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -161,33 +162,27 @@ def test_threads_end_with_the_archive_good_or_bad(tmp_path: Path) -> None:
     assert threading.active_count() == before
 
 
-def test_memory_does_not_grow_with_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compression that lags behind holds reading back: at most two blocks a thread are in flight."""
-    waiting = []
+def test_reading_waits_for_slow_compression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory does not grow with the source: at most two blocks a thread are on their way."""
+    done: list[int] = []
+    ahead: list[int] = []
 
-    class Lazy:
-        def __init__(self, threads: int) -> None:
-            pass
+    def slow(*arguments: Any) -> bytes:
+        time.sleep(0.005)
+        done.append(1)
+        return deflate(*arguments)
 
-        def submit(self, deflate: Any, *arguments: Any) -> Any:
-            waiting.append(arguments)
-
-            class Later:
-                def result(self) -> bytes:
-                    return deflate(*waiting.pop(0))
-
-                def cancel(self) -> None:
-                    pass
-
-            assert len(waiting) <= 4
-            return Later()
-
-        def shutdown(self) -> None:
-            pass
-
-    monkeypatch.setattr(pack_module, "ThreadPoolExecutor", Lazy)
+    deflate = pack_module._deflate
+    monkeypatch.setattr(pack_module, "_deflate", slow)
     (tmp_path / "big").write_bytes(os.urandom(1 << 20) * 30)
-    pack([("profile_l1/big", str(tmp_path / "big"))], str(tmp_path / "p.tar.gz"), manifest=manifest, threads=2)
+    pack(
+        [("profile_l1/big", str(tmp_path / "big"))],
+        str(tmp_path / "p.tar.gz"),
+        manifest=manifest,
+        threads=2,
+        on_progress=lambda at, total: ahead.append(at - (len(done) << 20)),
+    )
+    assert max(ahead) <= 6 << 20
     assert check_archive(str(tmp_path / "p.tar.gz"))["bytes"] == 30 << 20
 
 

@@ -12,19 +12,20 @@ from collect_agent.validate import CHECKS, MESSAGES, TREE_CHECKS
 HEAD = """\
 # Checks
 
-What `collect-remote validate` looks at, on the host before anything is packed, after the pull, and whenever somebody asks. This
-page is written from the registry in `agent/collect_agent/validate`.
+What `collect-remote validate` looks at, on the host before anything is packed, after the pull, and whenever somebody
+asks. This page is written from the registry in `agent/collect_agent/validate`.
 
-A check says `pass`, `fail`, `warn`, `unproven` (neither shown nor refuted by the data) or `na`. One `fail` makes a profile
-*invalid*; without one, one `unproven` makes it *unproven*; everything else is *valid*. Exit status 0 for valid, 7 otherwise.
+A check says `pass`, `fail`, `warn`, `unproven` (neither shown nor refuted by the data) or `na`. One `fail` makes a
+profile *invalid*; without one, one `unproven` makes it *unproven*; everything else is *valid*. Exit status 0 for valid,
+7 otherwise.
 
-Never asked: exit statuses, done-marks, "All profiling data parsed", the number of columns. torch_npu prints and sets all of them after
-parses that failed, and healthy profiles have 36 to 49 columns, by chip and version.
+Never asked: exit statuses, done-marks, "All profiling data parsed", the number of columns. torch_npu prints and sets all
+of them after parses that failed, and healthy profiles have 36 to 49 columns, by chip and version.
 """
 
 
 def cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\\\|")
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def page() -> str:

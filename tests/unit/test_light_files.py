@@ -8,10 +8,19 @@ import re
 import sqlite3
 from collections import Counter
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from test_light import ACTIVE3, Host
+from test_light import ACTIVE3, Host, Profile
+
+# Steps that nobody waits for: the host is through with one long before the device is.
+UNSYNCHRONISED = """
+big = torch.ones(8192, 8192, device="npu:0")
+def step():
+    for _ in range(12):
+        big @ big
+"""
 
 
 @pytest.fixture
@@ -26,6 +35,22 @@ def union(intervals: list[tuple[Decimal, Decimal]]) -> Decimal:
         total += max(stop - max(start, reached), Decimal(0))
         reached = max(stop, reached)
     return total
+
+
+def spans(profile: Profile) -> dict[str, list[tuple[Decimal, Decimal]]]:
+    """(start, end) in us of each step's kernels, in the order of the stream."""
+    found: dict[str, list[tuple[Decimal, Decimal]]] = {}
+    for row in profile.table("kernel_details.csv"):
+        start = Decimal(row["Start Time(us)"].strip())
+        found.setdefault(row["Step Id"], []).append((start, start + Decimal(row["Duration(us)"])))
+    return found
+
+
+def slices(profile: Profile, *names: str) -> list[tuple[str, Decimal, Decimal]]:
+    """(name, start, end) in us of the trace's slices of these names, by their start."""
+    chosen = [event for event in profile.trace() if event["ph"] == "X" and event["name"] in names]
+    starts = [(event["name"], Decimal(event["ts"]), Decimal(str(event["dur"]))) for event in chosen]
+    return sorted(((name, start, start + lasted) for name, start, lasted in starts), key=lambda found: found[1])
 
 
 def test_level1_has_the_named_files_and_columns(host: Host) -> None:
@@ -58,26 +83,47 @@ def test_level1_has_the_named_files_and_columns(host: Host) -> None:
     }  # fmt: skip
 
 
-def test_times_agree_across_the_files_to_the_last_digit(host: Host) -> None:
-    host.run("collect(6, P.schedule(wait=0, warmup=1, active=5, repeat=1))").ok()
+@pytest.mark.parametrize("synchronised", [True, False])
+def test_step_times_follow_from_the_kernels_to_the_last_digit(host: Host, synchronised: bool) -> None:
+    """As the real parser counts: idle time belongs to the step in whose range it begins, and a step's range lasts until
+    both the host and the device have ended it. The device idles after a step that was waited for, so Free and Stage
+    reach to the next step's first kernel; they do not when the device ended the step last.
+    """
+    host.run(
+        ("" if synchronised else UNSYNCHRONISED) + "collect(5, P.schedule(wait=0, warmup=1, active=4, repeat=1))"
+    ).ok()
     profile = host.profile()
-    kernels = profile.table("kernel_details.csv")
-    durations = [Decimal(row["Duration(us)"]) for row in kernels]
-    for row in profile.table("step_trace_time.csv"):
-        spans = [
-            (Decimal(k["Start Time(us)"].strip()), Decimal(k["Start Time(us)"].strip()) + Decimal(k["Duration(us)"]))
-            for k in kernels
-            if k["Step Id"] == row["Step"]
-        ]
-        assert Decimal(row["Computing"]) == union(spans)
-        device: Decimal = Decimal(row["Stage"]) + Decimal(row["Bubble"])
-        assert device == max(end for _, end in spans) - min(start for start, _ in spans)
-        assert (
-            Decimal(row["Computing"]) + Decimal(row["Communication(Not Overlapped)"]) + Decimal(row["Free"]) == device
-        )
-        assert Decimal(row["Preparing"]) > 0
-    operators = profile.table("op_statistic.csv")
-    assert sum(Decimal(row["Total Time(us)"]) for row in operators) == sum(durations)
+    kernels, rows = spans(profile), profile.table("step_trace_time.csv")
+    assert [row["Step"] for row in rows] == list(kernels)
+    beginnings = [own[0][0] for own in kernels.values()]
+    for row, own, following in zip(rows, kernels.values(), [*beginnings[1:], None], strict=True):
+        ((_, began, ended),) = slices(profile, f"ProfilerStep#{row['Step']}")
+        first, last = own[0][0], own[-1][1]
+        assert (ended > last) is synchronised, "the premise"
+        figures = {name: Decimal(cell) for name, cell in row.items() if name not in ("Step", "Device_id")}
+        stage = figures["Stage"] + figures["Bubble"]
+        assert stage == (following if synchronised and following else last) - first
+        assert figures["Computing"] == union(own)
+        assert figures["Computing"] + figures["Communication(Not Overlapped)"] + figures["Free"] == stage
+        assert figures["Preparing"] == first - began
+
+
+def test_the_overlap_analysis_leaves_no_gap(host: Host) -> None:
+    host.run(ACTIVE3).ok()
+    profile = host.profile()
+    found = slices(profile, "Computing", "Free")
+    kernels = [span for own in spans(profile).values() for span in own]
+    assert [(start, end) for name, start, end in found if name == "Computing"] == kernels
+    assert all(end == start for (_, _, end), (_, start, _) in pairwise(found))
+    free = sum(end - start for name, start, end in found if name == "Free")
+    assert sum(Decimal(row["Free"]) for row in profile.table("step_trace_time.csv")) == free
+
+
+def test_statistics_are_the_sums_of_the_kernels(host: Host) -> None:
+    host.run("collect(6, P.schedule(wait=0, warmup=1, active=5, repeat=1))").ok()
+    kernels, operators = (host.profile().table(name) for name in ("kernel_details.csv", "op_statistic.csv"))
+    total = sum(Decimal(row["Duration(us)"]) for row in kernels)
+    assert sum(Decimal(row["Total Time(us)"]) for row in operators) == total
     assert sum(int(row["Count"]) for row in operators) == len(kernels)
     assert abs(sum(Decimal(row["Ratio(%)"]) for row in operators) - 100) < Decimal("0.01")
 
@@ -142,11 +188,17 @@ def test_databases_instead_of_text(host: Host) -> None:
         assert wanted <= tables
         counters = db.execute("SELECT value FROM STRING_IDS WHERE id IN (SELECT name FROM TASK_PMU_INFO)").fetchall()
         assert ("aic_mac_ratio",) in counters
-        (computing,) = db.execute("SELECT SUM(endNs - startNs) FROM TASK").fetchone()
+        # Every step waits for its kernels: they lie within it. The idle time behind its last one is not counted here.
+        expected = db.execute("""
+            SELECT CAST(id AS TEXT), SUM(TASK.endNs - TASK.startNs), MAX(TASK.endNs) - MIN(TASK.startNs)
+            FROM TASK JOIN STEP_TIME ON TASK.startNs BETWEEN STEP_TIME.startNs AND STEP_TIME.endNs
+            GROUP BY id ORDER BY id
+        """).fetchall()
     with sqlite3.connect(profile.output / "analysis.db") as db:
-        rows = db.execute("SELECT step, computing FROM StepTraceTime").fetchall()
-    assert [step for step, _ in rows] == ["1", "2", "3"]
-    assert sum(time for _, time in rows) * 1000 == pytest.approx(computing, abs=1)
+        rows = db.execute("SELECT step, computing, free, stage FROM StepTraceTime").fetchall()
+    assert [step for step, *_ in rows] == ["1", "2", "3"]
+    assert [(step, round(computing * 1000), round(stage * 1000)) for step, computing, _, stage in rows] == expected
+    assert all(computing + free == pytest.approx(stage) for _, computing, free, stage in rows)
     # A window that was recorded for the database can be turned into text later.
     host.run("P.analyse(OUT, export_type=['text'])").ok()
     assert "kernel_details.csv" in profile.files()

@@ -155,7 +155,7 @@ def write(job: Any) -> None:
 
 def _step_rows(job: Any) -> Rows:
     rows: Rows = []
-    for time in job.step_times():
+    for time in job.step_times(from_timeline=False):
         computing, free, stage, preparing = (ns / 1000 for ns in time[2:])
         rows.append((time.device, time.step, computing, 0, 0, 0, free, stage, 0, 0, preparing))
     return rows

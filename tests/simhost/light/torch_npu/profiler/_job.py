@@ -78,8 +78,8 @@ class Job:
         self.steps = _timeline.steps_of(self.raw)
         self.exported = False
 
-    def step_times(self) -> List[_timeline.StepTime]:
-        return _timeline.step_times(self.kernels, self.steps, self.raw)
+    def step_times(self, from_timeline: bool) -> List[_timeline.StepTime]:
+        return _timeline.step_times(self.kernels, self.steps, self.raw, from_timeline)
 
     # --- the parsers; each raises to fail ---
 
@@ -150,7 +150,7 @@ class Job:
         if not self.raw.device:
             _text.whole_trace(self.trace, _text.host_events(self.raw, self.config.shapes))
             return
-        events = _text.device_events(self.raw, self.kernels, self.steps, self.config.level)
+        events = _text.device_events(self.raw, self.kernels, self.config.level)
         if self.raw.host:
             _text.finish_trace(self.trace, events)
         else:
@@ -160,7 +160,7 @@ class Job:
         _text.kernel_details(self.output, self.kernels, self.steps, self.config.level, self.config.metrics)
 
     def step_time(self) -> None:
-        _text.step_trace_time(self.output, self.step_times())
+        _text.step_trace_time(self.output, self.step_times(from_timeline=True))
 
     def memory_view(self) -> None:
         _text.memory(self.output, self.raw)

@@ -250,11 +250,9 @@ def host_events(raw: Raw, shapes: bool) -> List[Dict[str, Any]]:
     return events
 
 
-def device_events(raw: Raw, kernels: Sequence[Any], steps: Sequence[Step], level: str) -> List[Dict[str, Any]]:
+def device_events(raw: Raw, kernels: Sequence[Any], level: str) -> List[Dict[str, Any]]:
     """CANN's part, and the flows from the framework's operators to the kernels."""
     events = load_kernels().timeline_events(kernels, raw.pid, level)
-    counted = {us(start) for start, _ in _timeline.gaps(kernels, steps)}
-    events = [e for e in events if e["name"] != "Free" or e["ts"] in counted]
     if not raw.host:
         return events  # type: ignore[no-any-return]
     begun = {call.kernel_start_ns: call for call in raw.calls}

@@ -109,35 +109,31 @@ def step_of(start_ns: int, steps: Sequence[Step]) -> Optional[str]:
     return None
 
 
-def by_step(kernels: Sequence[Any], steps: Sequence[Step]) -> Dict[Optional[str], List[Any]]:
-    """Kernels of each step in order; all under None when there are no steps."""
-    groups: Dict[Optional[str], List[Any]] = {step.number: [] for step in steps} or {None: []}
-    for kernel in kernels:
-        groups.setdefault(step_of(kernel.start_ns, steps), []).append(kernel)
-    return groups
+def step_times(kernels: Sequence[Any], steps: Sequence[Step], raw: Raw, from_timeline: bool) -> List[StepTime]:
+    """One row a step; without steps one nameless row for the whole capture.
 
-
-def gaps(kernels: Sequence[Any], steps: Sequence[Step]) -> List[Tuple[int, int]]:
-    """(start, end) of the idle times between kernels of one step; between two steps nothing is counted."""
-    out = []
-    for group in by_step(kernels, steps).values():
-        for before, after in zip(group, group[1:]):  # noqa: RUF007 - Python 3.8
-            if before.end_ns < after.start_ns:
-                out.append((before.end_ns, after.start_ns))
-    return sorted(out)
-
-
-def step_times(kernels: Sequence[Any], steps: Sequence[Step], raw: Raw) -> List[StepTime]:
-    """One row a step; without steps one nameless row for the whole capture."""
-    began = {step.number: step.host_start_ns for step in steps}
+    torch_npu has two sources. The CSV file comes `from_timeline` (_trace_step_time_parser.py): every slice of CANN's
+    overlap analysis counts to the step in whose range on the device it begins, and so does the idle time behind a
+    step's last kernel when the host ended the step after the device. Free and Stage then reach to the next kernel.
+    The database comes from the kernels (_trace_step_time_db_parser.py) and counts no idle time but that between two
+    kernels of one step.
+    """
+    if not kernels:
+        return []
+    overlap = load_kernels().busy_and_free
+    begin, end = kernels[0].start_ns, kernels[-1].end_ns
     on_host = [mark.start_ns for mark in raw.marks] + [call.start_ns for call in raw.calls] if raw.host else []
+    ranges = [(step.number, step.host_start_ns, step.device_start_ns, step.device_end_ns) for step in steps]
+    gaps = overlap(kernels)[1]
     rows = []
-    for number, group in by_step(kernels, steps).items():
-        if not group or (number is None and steps):
-            continue
-        first, last = group[0].start_ns, group[-1].end_ns
-        busy = sum(kernel.duration_ns for kernel in group)  # one stream: nothing overlaps
-        free = sum(end - start for start, end in gaps(group, ()))
-        host = began[number] if number is not None else min(on_host, default=first)
-        rows.append(StepTime(group[0].device_id, number, busy, free, last - first, first - host))
+    for number, host, start, stop in ranges or [(None, min(on_host, default=begin), begin, end)]:
+        # step_of, for kernel_details, has the range's end within it; both parsers of step times have not.
+        inside = [kernel for kernel in kernels if start <= kernel.start_ns < stop]
+        busy, idle = overlap(inside)
+        if from_timeline:
+            idle = [gap for gap in gaps if start <= gap[0] < stop]
+        first, last = busy[0][0], max(right for _, right in busy + idle)
+        # One stream: nothing overlaps.
+        computing, free = (sum(right - left for left, right in slices) for slices in (busy, idle))
+        rows.append(StepTime(inside[0].device_id, number, computing, free, last - first, first - host))
     return rows

@@ -17,7 +17,7 @@ from types import ModuleType as _ModuleType
 from types import SimpleNamespace as _Namespace
 from typing import Any
 
-from . import _launch, _modes, _ops_make, _ops_math, _ops_matrix, _ops_shape, _values
+from . import _launch, _modes, _ops_index, _ops_make, _ops_math, _ops_matrix, _ops_shape, _values
 from ._compile import compile as compile
 from ._tensor import UNKNOWN as _UNKNOWN
 from ._tensor import Parameter as _Parameter
@@ -113,8 +113,8 @@ def _operators() -> None:
         "__abs__": Tensor.abs,
         "__invert__": Tensor.bitwise_not,
         "__matmul__": _ops_matrix.matmul,
-        "__getitem__": _ops_shape.index,
-        "__setitem__": _ops_shape.set_index,
+        "__getitem__": _ops_index.index,
+        "__setitem__": _ops_index.set_index,
         "T": property(_ops_shape.t),
         "mT": property(lambda x: _ops_shape.transpose(x, -2, -1)),
     }.items():

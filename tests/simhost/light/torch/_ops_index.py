@@ -117,13 +117,12 @@ def _advanced(x: Tensor, parts: List[Any]) -> Tensor:
 
 def set_index(x: Tensor, key: Any, value: Any) -> None:
     target = index(x, key)
-    if isinstance(value, Tensor):
-        if broadcast_shapes(target._shape, value._shape) != target._shape:
-            raise RuntimeError(
-                "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}".format(
-                    list(value._shape), list(target._shape)
-                )
+    if isinstance(value, Tensor) and broadcast_shapes(target._shape, value._shape) != target._shape:
+        raise RuntimeError(
+            "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}".format(
+                list(value._shape), list(target._shape)
             )
+        )
     x._data = _written(x, key, target, value)
     if x._base is not None:
         x._base._data = None
@@ -135,8 +134,8 @@ def _written(x: Tensor, key: Any, target: Tensor, value: Any) -> Values:
     if x._data is None or not _values.keep(target._shape):
         return None
     spots = index(Tensor(x._shape, int64, data=list(range(x.numel()))), key)._data
-    tensor = isinstance(value, Tensor)
-    fresh = _values.broadcast(value._data if tensor else [value], value._shape if tensor else (), target._shape)
+    given, shape = (value._data, value._shape) if isinstance(value, Tensor) else ([value], ())
+    fresh = _values.broadcast(given, shape, target._shape)
     fresh = _values.cast(fresh, x.dtype)
     if spots is None or fresh is None:
         return None

@@ -19,8 +19,8 @@ A check says `pass`, `fail`, `warn`, `unproven` (neither shown nor refuted by th
 profile *invalid*; without one, one `unproven` makes it *unproven*; everything else is *valid*. Exit status 0 for valid,
 7 otherwise.
 
-Never asked: exit statuses, done-marks, "All profiling data parsed", the number of columns. torch_npu prints and sets all
-of them after parses that failed, and healthy profiles have 36 to 49 columns, by chip and version.
+Never asked: exit statuses, done-marks, "All profiling data parsed", the number of columns. torch_npu prints and sets
+all of them after parses that failed, and healthy profiles have 36 to 49 columns, by chip and version.
 """
 
 

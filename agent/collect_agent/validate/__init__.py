@@ -196,6 +196,8 @@ def _from_directory(path: str) -> Tuple[List[Facts], Optional[Dict[str, Any]], L
     listed = {item["path"]: item["sha256"] for item in manifest["files"]} if manifest else {}
     profiles = _Profiles(above)
     for place, name, status in _files(root):
+        if start + name not in listed and split(above + name) is None:
+            continue
         with open(place, "rb", buffering=0) as raw:
             file = File(name, status.st_size, int(status.st_mtime), raw, place)
             if start + name not in listed:

@@ -82,6 +82,10 @@ class Info:
         return not isinstance(activities, list) or any("CPU" in str(activity) for activity in activities)
 
     @property
+    def memory(self) -> bool:
+        return self._common.get("profile_memory") is True
+
+    @property
     def schedule(self) -> Dict[str, int]:
         """wait, warmup, active, repeat, skip_first in steps; {} for the default schedule (start and stop)."""
         schedule = self._common.get("schedule")

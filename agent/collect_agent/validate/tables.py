@@ -45,8 +45,9 @@ def text(raw: io.RawIOBase, errors: str = "strict") -> io.TextIOWrapper:
 def rows(raw: io.RawIOBase) -> Iterator[List[str]]:
     """The header, then every row, all of the header's length.
 
-    Cells may hold line breaks (call stacks), lines may end in LF or CRLF. Raises Damage for a file that
-    ends inside a line, holds NUL bytes or no UTF-8, has a malformed quote or a row of another length.
+    Cells may hold line breaks (call stacks), lines may end in LF or CRLF. Raises Damage for a file that ends inside a
+    line, holds NUL bytes or no UTF-8, has a malformed quote, a row of another length, or none: neither torch_npu nor
+    msprof writes a table without rows.
     """
     reader = csv.reader(_lines(raw), strict=True)
     try:
@@ -61,6 +62,8 @@ def rows(raw: io.RawIOBase) -> Iterator[List[str]]:
             if len(row) != width:
                 raise Damage("has %d cells in line %d and %d columns" % (len(row), reader.line_num, width))
             yield row
+        if reader.line_num == 1:
+            raise Damage("has a header and no rows")
     except csv.Error as error:
         raise Damage("is not a CSV table at line %d: %s" % (reader.line_num, error)) from error
     except UnicodeDecodeError as error:
@@ -79,7 +82,7 @@ def _lines(raw: io.RawIOBase) -> Iterator[str]:
         if "\0" in line:
             raise Damage("holds NUL bytes")
         yield line
-    if before[-1] not in "\r\n":
+    if before[-1] != "\n":
         raise Damage("ends inside a line")
 
 

@@ -12,6 +12,7 @@ import json
 import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from .sketch import Sketch, time_key
 from .tables import Damage, text
 
 DEVICE_PROCESS = "Ascend Hardware"
@@ -168,6 +169,7 @@ class Trace(NamedTuple):
     device_slices: int
     device_span: Optional[Tuple[float, float]]
     steps: Dict[int, Tuple[float, float]]  # ProfilerStep number -> (ts, dur)
+    starts: Sketch  # of the slices that the device part added; empty when their times are no decimal strings
     compiles: int
     long_compiles: int
     long_compile_us: float
@@ -187,6 +189,7 @@ def read(raw: io.RawIOBase) -> Trace:
     spans: Dict[Any, _Span] = {}
     device_pids = set()
     steps: Dict[int, Tuple[float, float]] = {}
+    starts = Sketch()
     compiles = long_compiles = 0
     long_us = longest_us = 0.0
     for event in events(raw):
@@ -213,6 +216,8 @@ def read(raw: io.RawIOBase) -> Trace:
             span.first = start
         if start + duration > span.last:
             span.last = start + duration
+        if "cat" not in event and isinstance(event["ts"], str):
+            starts.add(time_key(event["ts"]))
         if isinstance(name, str):
             if name.startswith("ProfilerStep#"):
                 match = STEP.match(name)
@@ -230,6 +235,7 @@ def read(raw: io.RawIOBase) -> Trace:
         device_slices=sum(span.count for span in device),
         device_span=(min(s.first for s in device), max(s.last for s in device)) if device else None,
         steps=steps,
+        starts=starts,
         compiles=compiles,
         long_compiles=long_compiles,
         long_compile_us=long_us,

@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any, Dict, Iterable, Tuple
 
 from .facts import Facts
+from .messages import MESSAGES
 from .registry import Result, absent, check, failed, passed, unproven, warned
 
 MORE_STEPS = (
@@ -166,7 +167,7 @@ def freshness(facts: Facts) -> Result:
 def log_messages(facts: Facts) -> Result:
     serious = [found for found in facts.messages if found.message.severity != "harmless"]
     if serious:
-        worst = min(serious, key=lambda found: found.message.severity != "error")
+        worst = min(serious, key=lambda found: (found.message.severity != "error", MESSAGES.index(found.message)))
         seen = [{"id": found.message.id, "line": found.line, "count": found.times} for found in serious]
         return warned("%s: %s" % (worst.line, worst.message.meaning), worst.message.remedy, messages=seen)
     logs = sum(path.startswith("logs/") for path in facts.files)

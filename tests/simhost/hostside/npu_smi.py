@@ -62,9 +62,7 @@ def process_rows(
     )
 
 
-def readings(
-    devices: List[driver.Device], rows: List[Process], overrides: Dict[str, Dict[str, Any]]
-) -> List[Reading]:
+def readings(devices: List[driver.Device], rows: List[Process], overrides: Dict[str, Dict[str, Any]]) -> List[Reading]:
     """One reading a die.  Power and temperature are invented, but stay the same for the same die."""
     result = []
     for device in devices:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import profiles
 from collect_agent.archive import extract
@@ -245,3 +248,55 @@ def test_a_database_that_lacks_a_table_of_its_level(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
     assert not_good(validate(str(directory)))["database"] == "fail"
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    profile = Profile(steps=3, kernels=5, export=("text", "db"), rank=0, collectives=True)
+    return profiles.write(tmp_path_factory.mktemp("everything") / "decode", profile)
+
+
+TOKENS = [
+    b"",
+    b"\0",
+    b'"',
+    b"\n",
+    b"[]",
+    b"{}",
+    b"null",
+    b"-1",
+    b"nan",
+    b"1e999",
+    b"N/A",
+    b"\xff",
+    b"9" * 30,
+    b"9" * 5000,
+]
+
+
+@given(data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_whatever_the_files_hold_there_is_an_answer(everything: Path, data: Any) -> None:
+    path = data.draw(st.sampled_from(sorted(path for path in everything.rglob("*") if path.is_file())))
+    whole = path.read_bytes()
+    word = data.draw(st.sampled_from(list(re.finditer(rb"[-\w.]+|[^\w]", whole))))
+    try:
+        path.write_bytes(whole[: word.start()] + data.draw(st.sampled_from(TOKENS)) + whole[word.end() :])
+        result = validate(str(everything.parent), profiles.request(Profile(steps=3, rank=0)))
+    finally:
+        path.write_bytes(whole)
+    json.dumps(result, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "expected", [{"steps": []}, {"since": "yesterday"}, {"warmup": {"decode": [1]}}, {"ranks": ["x"]}]
+)
+def test_expectations_that_cannot_be_read(tmp_path: Path, expected: dict[str, Any]) -> None:
+    """Those of a caller are a mistake of the caller, those of a manifest make it a bad one."""
+    profiles.write(tmp_path / "tree" / "decode")
+    with pytest.raises((AttributeError, TypeError, ValueError)):
+        validate(str(tmp_path / "tree"), expected)
+    target = tmp_path / "p.tar.gz"
+    document = {"expected": expected, "phases": expected.get("warmup", {})}
+    pack(tree(str(tmp_path / "tree"), "profile_l1"), str(target), manifest=lambda files: {**document, "files": files})
+    assert not_good(validate(str(target)))["manifest"] == "fail"

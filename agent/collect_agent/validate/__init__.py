@@ -45,7 +45,7 @@ def validate(path: str, expected: Optional[Dict[str, Any]] = None) -> Dict[str, 
     "steps", "checks"}], "checks"}, where a check is {"id", "verdict", "message", "remedy", figures...} and
     its verdict pass, fail, warn, unproven or na. The verdict of the whole is "invalid" when a check fails,
     else "unproven" when one is, else "valid". Every file is read once, memory stays constant however large
-    they are. Raises OSError when `path` cannot be read at all.
+    they are. Raises OSError when a file cannot be read.
     """
     checks: List[Dict[str, Any]] = []
     if os.path.isdir(path):
@@ -58,7 +58,13 @@ def validate(path: str, expected: Optional[Dict[str, Any]] = None) -> Dict[str, 
         except ArchiveError as error:
             checks.append(_check("archive", FAIL, str(error), "pull or pack it again"))
             return _result(path, [], checks)
-    asked = Expected.of(expected if expected is not None else _expected_of(manifest))
+    try:
+        asked = Expected.of(expected if expected is not None else _expected_of(manifest))
+    except (AttributeError, TypeError, ValueError) as error:
+        if expected is not None:
+            raise
+        checks.append(_check("manifest", FAIL, "what the manifest expects cannot be read: %s" % error, "pull it again"))
+        asked = Expected()
     if not profiles:
         remedy = "point at a *_ascend_pt directory, a tree of them, or the archive"
         checks.append(_check("profiles-found", FAIL, "there is no profile in %s" % path, remedy))

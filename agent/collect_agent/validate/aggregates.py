@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
-from .tables import Damage, columns, picoseconds, rows
+from .tables import Damage, columns, picoseconds, rows, whole_number
 
 STEP_COLUMNS = (
     "Step",
@@ -152,6 +152,7 @@ def other(raw: io.RawIOBase, name: str) -> None:
 
 
 def _count(cell: str) -> int:
-    if not cell.strip().isdigit():
+    count = whole_number(cell)
+    if count is None:
         raise Damage("holds %r where a count belongs" % cell[:40])
-    return int(cell)
+    return count

@@ -35,8 +35,9 @@ def read(path: str) -> Database:
     address = "file:%s?mode=ro&immutable=1" % quote(os.path.abspath(path))
     try:
         with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
             return _read(connection)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged schema breaks the messages about it
         raise Damage("is not a whole SQLite database: %s" % error) from error
 
 
@@ -50,7 +51,8 @@ def _read(connection: sqlite3.Connection) -> Database:
     rows = {name: connection.execute(count % name).fetchone()[0] for name in counted}
     steps = []
     if "STEP_TIME" in tables:
-        steps = sorted(int(step) for (step,) in connection.execute("SELECT id FROM STEP_TIME"))
+        ids = connection.execute("SELECT id FROM STEP_TIME")
+        steps = sorted(step for (step,) in ids if isinstance(step, int))
     chip = None
     if "NPU_INFO" in tables:
         chip = connection.execute("SELECT name FROM NPU_INFO LIMIT 1").fetchone()

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 PS_PER_US = 10**6
 LINE_LIMIT = 1 << 24
+LONGEST_NUMBER = 20  # digits; microseconds of the epoch have 16
 CHUNK = 1 << 20
 
 csv.field_size_limit(LINE_LIMIT)  # call stacks of operator_details.csv pass the default of 128 KiB
@@ -97,12 +98,21 @@ def picoseconds(cell: str) -> int:
     """
     cell = cell.strip()
     whole, _, fraction = cell.partition(".")
-    if whole.isdigit() and (not fraction or fraction.isdigit()):
+    if whole.isdecimal() and len(whole) < LONGEST_NUMBER and (not fraction or fraction.isdecimal()):
         return int(whole) * PS_PER_US + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
     try:
-        return int(Decimal(cell) * PS_PER_US)  # negative, or with an exponent
-    except (InvalidOperation, ValueError, OverflowError):
-        raise Damage("holds %r where a time belongs" % cell[:40]) from None
+        value = Decimal(cell)  # negative, or with an exponent
+        if abs(value) < 10**LONGEST_NUMBER:
+            return int(value * PS_PER_US)
+    except (InvalidOperation, ValueError):
+        pass
+    raise Damage("holds %r where a time belongs" % cell[:40])
+
+
+def whole_number(cell: str) -> Optional[int]:
+    """A cell of decimal digits, else None."""
+    cell = cell.strip()
+    return int(cell) if cell.isdecimal() and len(cell) < LONGEST_NUMBER else None
 
 
 def microseconds(ps: int) -> float:

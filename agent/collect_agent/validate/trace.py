@@ -16,11 +16,12 @@ from .sketch import Sketch, time_key
 from .tables import Damage, text
 
 DEVICE_PROCESS = "Ascend Hardware"
-STEP = re.compile(r"ProfilerStep#(\d+)$")
+STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
 COMPILE = re.compile(r"AscendCL@(aclopCompileAndExecute|aclopCompile|opCompile)")
 # A compile shorter than this is the look-up of a cached operator: healthy 910A steps hold 177 of them (mean
 # 93 us).
 LONG_COMPILE_US = 10_000.0
+LONGEST_US = 1e18
 LARGEST_EVENT = 1 << 26
 PIECE = 1 << 16  # characters decoded at once: what fits the caches is three times as fast as the whole
 JOINTS = ("}, {", "},{")
@@ -207,8 +208,10 @@ def read(raw: io.RawIOBase) -> Trace:
         try:
             start, duration = float(event["ts"]), float(event["dur"])
             span = spans.get(event["pid"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise Damage("has a slice without time or process, event %d" % count) from None
+        if not (-LONGEST_US < start < LONGEST_US and -LONGEST_US < duration < LONGEST_US):
+            raise Damage("has a slice with an impossible time, event %d" % count)
         if span is None:
             span = spans[event["pid"]] = _Span()
         span.count += 1

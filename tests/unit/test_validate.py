@@ -109,6 +109,7 @@ def test_an_archive_proves_itself_by_its_manifest(tmp_path: Path) -> None:
     result = validate(str(target))
     assert result["verdict"] == "valid"
     assert result["profiles"][0]["directory"] == f"profile_l1/decode/{directory.name}"
+    assert validate(str(tmp_path), {}) == {**validate(str(target), {}), "path": str(tmp_path)}  # as it is published
     assert verdicts(result)["archive"] == verdicts(result)["warmup-outside"] == verdicts(result)["steps"] == "pass"
     # Other expectations than those of the manifest.
     assert not_good(validate(str(target), {"level": "Level2"})) == {

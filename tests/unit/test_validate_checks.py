@@ -375,6 +375,8 @@ def test_every_check_is_documented_and_has_a_case_that_it_does_not_pass() -> Non
     for check in CHECKS.values():
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", check.id)
         assert check.catches and check.source and check.remedy
+    for rule in TREE_CHECKS.values():
+        assert rule.catches and rule.source and rule.remedy
     may_only_warn = {"kernels-per-step", "operator-types", "log-messages"}
     assert {case[0] for case in CASES if case[2] == "fail"} == (set(CHECKS) | set(TREE_CHECKS)) - may_only_warn
 

@@ -205,6 +205,13 @@ class Facts:
         ]
 
     @property
+    def rank(self) -> Optional[int]:
+        """Of the name of profiler_info_<rank>.json, else of its contents; None on a single card."""
+        if self.info is None:
+            return None
+        return self.info.rank if self.info.rank is not None else self.info.stated_rank
+
+    @property
     def exports_text(self) -> bool:
         return "text" in self.info.export if self.info else not self.output(".db") or bool(self.output(".csv"))
 

@@ -8,7 +8,6 @@ from .database import LEVEL0_TABLES, LEVEL1_TABLES, PMU_TABLE
 from .facts import OUTPUT, Facts
 from .registry import Result, absent, check, failed, passed, unproven, warned
 
-KERNELS = OUTPUT + "/kernel_details.csv"
 TRACE = OUTPUT + "/trace_view.json"
 COLLECT_AGAIN = "collect again"
 

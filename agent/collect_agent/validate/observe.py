@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import shutil
 import tempfile
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
@@ -14,7 +13,6 @@ from .facts import INFO_NAME, OUTPUT, Facts, FileFact, Info
 from .tables import CHUNK, Damage
 
 MAX_INFO = 16 << 20
-RAW = re.compile(r"(PROF_|FRAMEWORK(/|$)|mindstudio_profiler)")
 
 
 class File(NamedTuple):

@@ -29,15 +29,14 @@ def cell(text: str) -> str:
 
 
 def page() -> str:
-    parts = [HEAD, "## Of the whole\n", "| id | what it catches |\n| --- | --- |"]
-    parts += [f"| `{name}` | {cell(catches)} |" for name, catches in TREE_CHECKS.items()]
+    columns = "| id | what it catches | source of the rule | what to do |\n| --- | --- | --- | --- |"
+    parts = [HEAD]
+    for title, checks in (("Of the whole", TREE_CHECKS), ("Of every profile", CHECKS)):
+        parts += [f"## {title}\n", columns]
+        parts += [f"| `{id_}` | {cell(c.catches)} | {cell(c.source)} | {cell(c.remedy)} |" for id_, c in checks.items()]
+        parts.append("")
     parts += [
-        "\n## Of every profile\n",
-        "| id | what it catches | source of the rule | what to do |\n| --- | --- | --- | --- |",
-    ]
-    parts += [f"| `{c.id}` | {cell(c.catches)} | {cell(c.source)} | {cell(c.remedy)} |" for c in CHECKS.values()]
-    parts += [
-        "\n## Messages of the profiler that are explained\n",
+        "## Messages of the profiler that are explained\n",
         "| pattern | meaning | remedy |\n| --- | --- | --- |",
     ]
     parts += [f"| `{cell(m.pattern)}` | {cell(m.meaning)} | {cell(m.remedy)} |" for m in MESSAGES]

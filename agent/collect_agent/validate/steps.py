@@ -163,7 +163,7 @@ def freshness(facts: Facts) -> Result:
 @check(
     "log-messages",
     catches="lines of the profiler's logs that explain a failure",
-    source="the table of messages; a log line alone never fails a profile (troubles: both wordings follow good parses)",
+    source="the table of messages; a line alone never fails a profile, because the same lines follow good parses",
     remedy="see the message",
 )
 def log_messages(facts: Facts) -> Result:

@@ -226,6 +226,9 @@ def database(facts: Facts) -> Result:
     for path, reason in sorted(facts.damage.items()):
         if path.endswith(".db"):
             return failed("%s %s" % (path, reason))
+    unread = [name for name in facts.output(".db") if name not in facts.databases]
+    if unread:
+        return unproven("%s not checked: this Python has no sqlite3" % _enumerate(unread), "validate it elsewhere")
     profiles = {name: db for name, db in facts.databases.items() if name.startswith("ascend_pytorch_profiler")}
     if not profiles:
         return absent("there is no ascend_pytorch_profiler*.db")

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
-from typing import Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Dict, List, NamedTuple
 from urllib.parse import quote
 
 from .kernels import RATIO
 from .tables import Damage
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # Rows are counted in these only; names and levels from real exports (CANN 8.0, 910B) and torch_npu 2.13.0.
 LEVEL0_TABLES = ("STRING_IDS", "TASK", "COMPUTE_TASK_INFO")
@@ -30,7 +32,12 @@ class Database(NamedTuple):
 
 
 def read(path: str) -> Database:
-    """Check and sum up the SQLite file `path` without changing it; Damage when it is not a whole database."""
+    """Check and sum up the SQLite file `path` without changing it; Damage when it is not a whole database.
+
+    ImportError where this Python was built without sqlite3.
+    """
+    import sqlite3
+
     # immutable: no lock file beside the data, which may lie on a read-only or network file system.
     address = "file:%s?mode=ro&immutable=1" % quote(os.path.abspath(path))
     try:

@@ -64,6 +64,8 @@ def observe(facts: Facts, file: File) -> None:
             aggregates.other(file.raw, name)
         elif folder == OUTPUT and name.endswith(".json"):
             _document(file)
+    except ImportError:
+        pass  # no sqlite3 in this Python: the check of databases finds the file unread
     except Damage as damage:
         facts.damage[file.path] = str(damage)
 

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,17 @@ def test_kernels_of_two_devices_in_one_file_are_held_against_their_own_rows(tmp_
 def test_real_exports(name: str, expected: dict[str, str]) -> None:
     """Their traces were shortened before they were published, all else is whole."""
     assert not_good(validate(str(SAMPLES / name))) == {"warmup-outside": "unproven", **expected}
+
+
+def test_a_python_without_sqlite_judges_text_and_leaves_databases_unproven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, both = Profile(), Profile(export=("text", "db"))
+    for name, profile in (("text", text), ("both", both)):
+        profiles.write(tmp_path / name / "decode", profile)
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    assert validate(str(tmp_path / "text"), profiles.request(text))["verdict"] == "valid"
+    assert not_good(validate(str(tmp_path / "both"), profiles.request(both))) == {"database": "unproven"}
 
 
 def test_a_database_that_lacks_a_table_of_its_level(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def pythons() -> dict[str, str]:
         installed = sorted(str(path) for root in roots for path in (root / "versions").glob(f"3.{minor}.*/bin/{name}"))
         on_path = shutil.which(name)
         # A shim only works for the versions that pyenv has switched on.
-        if on_path and not Path(on_path).parent.name == "shims":
+        if on_path and Path(on_path).parent.name != "shims":
             installed.append(on_path)
         if installed:
             found[f"3.{minor}"] = installed[-1]

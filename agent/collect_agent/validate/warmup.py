@@ -62,9 +62,8 @@ def warmup_outside(facts: Facts) -> Result:
         slow = "the first step took %.3f s, others %.3f s" % (seconds[0], usual)
         # A warm-up step as fast as the window shows that nothing was left to warm up: then the host had other work.
         if not before or _far_above(before[-1], usual):
-            return unproven(
-                "%s, and the last warm-up step was slow too: warm-up may not have been over" % slow, **figures
-            )
+            why = "the last warm-up step was slow too" if before else "no warm-up step was of its kind"
+            return unproven("%s, and %s: warm-up may not have been over" % (slow, why), **figures)
         return warned("%s, after a warm-up that was as fast: the host was busy" % slow, BUSY, **figures)
     return passed("%d warm-up steps before the window" % len(warmup["warmup_seconds"]), **figures)
 

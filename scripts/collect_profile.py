@@ -3,6 +3,6 @@
 
 import sys
 
-from collect_remote.cli import main
+from collect_remote.cli import run
 
-sys.exit(main())
+sys.exit(run())

@@ -9,17 +9,34 @@ import io
 import shlex
 import zipfile
 from dataclasses import dataclass
-from importlib import resources
-from typing import Any
+from pathlib import Path
+
+import collect_agent
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MAIN = "import sys\nfrom collect_agent.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Agent:
-    name: str
-    content: bytes
+    """The agent's sources by their names in the zipapp. Its file name tells them apart from any other version's."""
+
+    sources: tuple[tuple[str, bytes], ...]
+
+    @functools.cached_property
+    def name(self) -> str:
+        digest = hashlib.sha256()
+        for name, source in self.sources:
+            digest.update(f"{name} {len(source)}\n".encode() + source)
+        return f"collect_agent-{digest.hexdigest()[:16]}.pyz"
+
+    def content(self) -> bytes:
+        """The zipapp; the same sources give the same bytes everywhere."""
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, source in self.sources:
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH), source, zipfile.ZIP_DEFLATED)
+        return buffer.getvalue()
 
     def path(self, workdir: str) -> str:
         """Where it lies on a host, for every run of every version beside each other."""
@@ -28,32 +45,18 @@ class Agent:
 
 @functools.cache
 def build() -> Agent:
-    """The agent of this installation; the same sources give the same bytes everywhere."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(zipfile.ZipInfo("__main__.py", _EPOCH), _MAIN)
-        for name, source in sorted(_sources(resources.files("collect_agent"), "collect_agent")):
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), source, zipfile.ZIP_DEFLATED)
-    content = buffer.getvalue()
-    return Agent(f"collect_agent-{hashlib.sha256(content).hexdigest()[:16]}.pyz", content)
+    """The agent of this installation."""
+    package = Path(collect_agent.__file__).parent
+    found = sorted((path.relative_to(package.parent).as_posix(), path) for path in package.rglob("*.py"))
+    return Agent((("__main__.py", _MAIN.encode()), *((name, path.read_bytes()) for name, path in found)))
 
 
 def upload_script(agent: Agent, workdir: str) -> str:
     """Shell lines that put the agent in its place, whole or not at all."""
     path = shlex.quote(agent.path(workdir))
-    text = base64.encodebytes(agent.content).decode()
+    text = base64.encodebytes(agent.content()).decode()
     return f"""
 mkdir -p {shlex.quote(workdir + "/agent")} || return 1
 base64 -d > {path}.$$ <<'AGENT' && mv {path}.$$ {path} || {{ rm -f {path}.$$; return 1; }}
 {text}AGENT
 """
-
-
-def _sources(directory: Any, prefix: str) -> list[tuple[str, bytes]]:
-    found = []
-    for entry in directory.iterdir():
-        if entry.is_dir() and entry.name != "__pycache__":
-            found += _sources(entry, f"{prefix}/{entry.name}")
-        elif entry.name.endswith(".py"):
-            found.append((f"{prefix}/{entry.name}", entry.read_bytes()))
-    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,6 +33,8 @@ def result_text(result: Result) -> str:
 
 
 def _steps(window: dict[str, Any]) -> str:
+    import statistics  # slow to import, and only a person reads this
+
     parts = []
     for kind in dict.fromkeys(window["step_kinds"]):
         seconds = [s for s, k in zip(window["step_seconds"], window["step_kinds"], strict=True) if k == kind]

@@ -58,7 +58,7 @@ def test_the_installed_wheel_builds_the_same_agent(wheel: Path, tmp_path: Path) 
 
 def test_the_agent_runs_from_its_one_file(tmp_path: Path) -> None:
     agent = tmp_path / "agent.pyz"
-    agent.write_bytes(deploy.build().content)
+    agent.write_bytes(deploy.build().content())
     command = [sys.executable, "-I", "-S", agent, "validate", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 7

@@ -185,12 +185,12 @@ class State:
         return _driver.CONTEXT_MB + (self.reserved[index] + (1 << 20) - 1 >> 20)
 
     def publish(self) -> None:
-        _driver.hold({self.visible[index].logic: self.held_mb(index) for index in self.opened})
+        _driver.hold({self.visible[index].phy: self.held_mb(index) for index in self.opened})
         self.published = sum(self.reserved.values())
 
     def free_bytes(self, index: int) -> int:
         chip = self.visible[index]
-        used = chip.idle_used_mb + _driver.held_by_others(chip.logic) + self.held_mb(index)
+        used = chip.idle_used_mb + _driver.held_by_others(chip.phy) + self.held_mb(index)
         return max(0, (chip.total_mb - used) << 20)
 
     # --- memory ---

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 
@@ -39,6 +38,8 @@ def main(directory: str, arguments: list[str]) -> int:
 
 def _hang(text: str, lines: int) -> None:
     """Print so many lines, and then wait for ever, deaf to polite signals."""
+    import signal  # which takes longer to import than all the rest
+
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.stdout.write("".join(text.splitlines(True)[:lines]))

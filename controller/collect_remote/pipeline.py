@@ -21,11 +21,10 @@ from collect_agent.manifest import stages
 from collect_agent.rundir import ARCHIVE
 from collect_agent.tarstream import ArchiveError
 
-from . import __version__, deploy, npu_smi, store, transfer
-from .devices import Device, Verdict, choose, judge, visible_ids
+from . import __version__, deploy, store, transfer
+from .devices import Device, Verdict, Wish, groups, verdicts
 from .errors import (
     CollectError,
-    EnvironmentUnfit,
     Interrupted,
     StorageError,
     TransferError,
@@ -141,7 +140,7 @@ def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
     log = _Log(on_event)
     with _told(log, host.name), _opened(host, log) as remote:
         log(stage="survey")
-        return _verdicts(survey(remote, host, deploy.build().name))
+        return verdicts(survey(remote, host, deploy.build().name))
 
 
 def deploy_agent(host: Host) -> str:
@@ -221,18 +220,8 @@ def _prepare(
     facts = survey(remote, host, agent.name)
     check(facts)
     log(stage="choose")
-    return facts, choose(_verdicts(facts), request.device)
-
-
-def _verdicts(facts: Facts) -> tuple[Verdict, ...]:
-    if facts.npu_smi is None:
-        raise EnvironmentUnfit(
-            "npu-smi is not on PATH, nor in /usr/local/sbin, /usr/local/bin or /usr/local/dcmi",
-            "install the driver's tools, or mount npu-smi into the container",
-        )
-    (status, info), (_, mapping) = facts.npu_smi_output
-    found = npu_smi.devices(info, mapping, in_container=facts.in_container, status=status)
-    return judge(found, allowed=visible_ids(facts.visible_devices))
+    wish = Wish(() if request.device is None else (request.device,))
+    return facts, [device for (device,) in groups(verdicts(facts, wish), wish)]
 
 
 def _follow(run: Run, log: _Log) -> Event:

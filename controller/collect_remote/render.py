@@ -47,7 +47,7 @@ def preview_document(preview: Preview) -> dict[str, Any]:
         "device": dataclasses.asdict(preview.devices[0]),
         "plan": dataclasses.asdict(preview.plan),
         "agent": {"name": preview.agent, "upload": not preview.facts.agent_present},
-        "facts": {key: value for key, value in dataclasses.asdict(preview.facts).items() if key != "npu_smi_output"},
+        "facts": {key: value for key, value in dataclasses.asdict(preview.facts).items() if key != "npu"},
     }
 
 

@@ -35,7 +35,10 @@ DEFAULT_WORKDIR = "~/collect_remote"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the host is like. Sizes in bytes; versions as the host gives them, None for what is not there."""
+    """What the host is like. Sizes in bytes; versions as the host gives them, None for what is not there.
+
+    `npu` is what `collect_agent.npu.look` saw.
+    """
 
     python: str
     python_version: tuple[int, ...]
@@ -47,12 +50,10 @@ class Facts:
     msprof: str | None
     path: str
     visible_devices: str | None
-    in_container: bool
     cann: str | None
     cann_version: str | None
     versions: Mapping[str, str | None]
-    npu_smi: str | None
-    npu_smi_output: tuple[tuple[int, str], ...]
+    npu: Mapping[str, Any]
 
 
 _COPIED = (
@@ -63,10 +64,9 @@ _COPIED = (
     "msprof",
     "path",
     "visible_devices",
-    "in_container",
     "cann",
     "versions",
-    "npu_smi",
+    "npu",
 )
 
 
@@ -185,6 +185,5 @@ def _facts(answer: dict[str, Any], setup: tuple[str, ...]) -> Facts:
         python_version=version,
         setup=setup,
         cann_version=cann.group(1) if cann else None,
-        npu_smi_output=tuple((status, text) for status, text in answer["npu_smi_output"]),
         **{name: answer[name] for name in _COPIED},
     )

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from collect_agent.npu import Device, Process, judge
 from collect_remote import errors, render
 from collect_remote.cli import main
-from collect_remote.devices import Device, Process, judge
 from collect_remote.progress import Bars, Plain, reporter
 
 EVENTS: list[dict[str, Any]] = [

@@ -7,10 +7,9 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collect_remote import npu_smi
-from collect_remote.devices import judge
-from collect_remote.npu_smi_failures import NpuSmiError
-from npu_smi_tables import A1, A5, LAYOUTS, P310, Die, Layout, info
+from collect_agent.npu import Device, NpuSmiError, interpret, judge
+from collect_agent.npu.interpret import parse_info
+from npu_smi_tables import A5, LAYOUTS, P310, Die, Layout, info
 
 # the machine may be busy with other tests: no deadline for a single example
 CALM = settings(deadline=None, max_examples=300)
@@ -37,12 +36,16 @@ def dies(draw: st.DrawFn, layout: Layout) -> list[Die]:
                     bus=draw(st.sampled_from(["NA", "0000:C1:00.0"])),
                     pages=draw(st.sampled_from([(0, 0), (15, 15), (16885, 16885)])),
                     util=draw(st.sampled_from([0, 0, 0, 12, 100])),
-                    ddr=(1204, 15170) if layout is A1 else (0, 0),
+                    ddr=(1204, 15170) if layout.key.startswith("910A") else (0, 0),
                     memory=(draw(st.integers(0, total)), total),
                     processes=tuple(draw(st.lists(PROCESS, max_size=2))) if layout.process else (),
                 )
             )
     return state
+
+
+def devices(text: str, mapping: str = "", status: int | None = 0) -> tuple[Device, ...]:
+    return interpret({"npu_smi": "npu-smi", "in_container": False, "info": [status, text], "mapping": [0, mapping]})
 
 
 LAYOUT_AND_DIES = st.sampled_from(LAYOUTS).flatmap(lambda layout: st.tuples(st.just(layout), dies(layout)))
@@ -52,7 +55,8 @@ LAYOUT_AND_DIES = st.sampled_from(LAYOUTS).flatmap(lambda layout: st.tuples(st.j
 @given(LAYOUT_AND_DIES)
 def test_what_is_printed_is_read_back(drawn: tuple[Layout, list[Die]]) -> None:
     layout, state = drawn
-    report = npu_smi.parse_info(info(layout, state))
+    driver = "25.5.1" if layout.process else "22.0.4"
+    report = parse_info(info(layout, state, driver=driver))
     read = [
         (d.npu, d.chip, d.name, d.health, d.utilisation_pct, d.memory_used_mb, d.memory_total_mb, d.bus_id)
         for d in report.devices
@@ -103,7 +107,7 @@ def shortened(draw: st.DrawFn, text: str) -> str:
 def freed(text: str) -> set[tuple[int, int]]:
     """The (NPU, chip) of the devices that are judged free; none when the text is refused."""
     try:
-        verdicts = judge(npu_smi.devices(text))
+        verdicts = judge(devices(text))
     except NpuSmiError:
         return set()
     return {(v.device.npu, v.device.chip or 0) for v in verdicts if v.free}
@@ -137,11 +141,11 @@ def test_lost_text_frees_no_device_that_its_own_lines_do_not(data: st.DataObject
 @given(st.text(), st.text(), st.one_of(st.none(), st.integers(0, 255)))
 def test_any_text_gives_devices_or_an_error_of_ours(text: str, mapping: str, status: int | None) -> None:
     with suppress(NpuSmiError):
-        npu_smi.devices(text, mapping, status=status)
+        devices(text, mapping, status=status)
 
 
 @CALM
 @given(st.lists(st.sampled_from([*info(A5, [Die(0)]).splitlines(), *info(P310, [Die(1)]).splitlines()])))
 def test_lines_in_any_order_give_devices_or_an_error_of_ours(lines: list[str]) -> None:
     with suppress(NpuSmiError):
-        npu_smi.devices("\n".join(lines))
+        devices("\n".join(lines))

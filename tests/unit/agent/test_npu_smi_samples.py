@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from collect_remote import npu_smi
-from collect_remote.npu_smi_failures import (
+from collect_agent.npu.failures import (
     NpuSmiBoardTypeError,
     NpuSmiDriverError,
     NpuSmiError,
@@ -18,8 +17,10 @@ from collect_remote.npu_smi_failures import (
     NpuSmiLibraryError,
     NpuSmiMissingError,
 )
+from collect_agent.npu.interpret import parse_info
+from collect_agent.npu.numbering import parse_mapping
 
-SAMPLES = Path(__file__).parents[3] / "shared" / "cases" / "npu-smi"
+SAMPLES = Path(__file__).parents[4] / "shared" / "cases" / "npu-smi"
 ERRORS = {
     "dcmi_init": NpuSmiDriverError,
     "dcmi_init_occupied": NpuSmiInUseError,
@@ -38,20 +39,21 @@ def cases() -> list[dict[str, Any]]:
 def test_real_output_gives_the_values_a_person_reads(case: dict[str, Any]) -> None:
     text, expected = (SAMPLES / case["file"]).read_text(), case["expected"]
     if "mapping" in expected:
-        assert npu_smi.parse_mapping(text) == {
-            (row["npu_id"], row["chip_id"]): row["logic_id"] for row in expected["mapping"]
-        }
+        assert [(c.npu, c.chip, c.logic, c.phy, c.name) for c in parse_mapping(text)] == [
+            (row["npu_id"], row["chip_id"], row["logic_id"], row.get("phy_id"), row["name"])
+            for row in expected["mapping"]
+        ]
         return
     if expected["error"]:
         with pytest.raises(NpuSmiError) as raised:
-            npu_smi.parse_info(text)
+            parse_info(text)
         assert (type(raised.value), raised.value.code) == (ERRORS[expected["error"]], expected.get("code"))
         return
     if "devices" not in expected:  # the output of other commands is no table of devices
         with pytest.raises(NpuSmiFormatError):
-            npu_smi.parse_info(text)
+            parse_info(text)
         return
-    report = npu_smi.parse_info(text)
+    report = parse_info(text)
     assert (report.tool_version, report.driver_version) == (case["npu_smi_version"], case["driver_version"])
     assert [
         {

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .devices import Verdict
 from .pipeline import Preview, Result
 
 
@@ -66,16 +65,6 @@ def preview_text(preview: Preview) -> str:
     for name, text in plan.files.items():
         lines += [f"file      {name}", *(f"    {line}" for line in text.splitlines())]
     return "\n".join(lines) + "\n"
-
-
-def devices_document(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    return [
-        {**dataclasses.asdict(verdict.device), "free": verdict.free, "reason": verdict.reason} for verdict in verdicts
-    ]
-
-
-def devices_text(verdicts: Sequence[Verdict]) -> str:
-    return "".join(f"{v.device.label:24} {v.device.name:12} {v.reason}\n" for v in verdicts)
 
 
 def verdict_text(verdict: dict[str, Any]) -> str:

@@ -268,11 +268,13 @@ def test_devices_tells_why_a_device_is_not_free(host: Start, tool: Tool) -> None
         )
     )
     outcome = tool("devices", "--host", "ascend01", "--json")
-    reasons = {device["logic"]: device["reason"] for device in outcome.document}
+    (answer,) = outcome.document["hosts"]
+    assert (answer["host"], answer["error"]) == ("ascend01", None)
+    reasons = {device["logic_id"]: device["why"] for device in answer["devices"]}
     assert reasons[0].startswith("busy: pid 4711 python3.8")
     assert reasons[1] == "unhealthy: Alarm"
-    assert reasons[2].startswith("busy: 50.0 of 64.0 GB used and no visible process")
-    assert [device["logic"] for device in outcome.document if device["free"]] == [3, 4, 5, 6, 7]
+    assert reasons[2].startswith("busy: 51.2 GB used and no visible process")
+    assert [device["logic_id"] for device in answer["devices"] if device["free"]] == [3, 4, 5, 6, 7]
     assert tool.collect().document["device"]["logic"] >= 3
 
 

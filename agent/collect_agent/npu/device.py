@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Tuple
 
-INFO, USAGES, TORCH = "npu-smi info", "npu-smi info -t usages", "torch_npu"
+# Who said what is known of a device.
+INFO, MAPPING, LIST = "npu-smi info", "npu-smi info -m", "npu-smi info -l"
+USAGES, HOLDERS, TORCH = "npu-smi info -t usages", "npu-smi info -t proc-mem", "torch_npu"
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,7 @@ class Device:
 
     `npu` is None when only torch_npu knows the device, `chip` also on A5, which has none. `logic` is what
     ASCEND_RT_VISIBLE_DEVICES takes; None while unknown. Memory is HBM where the chip has it, else DDR, in MB; None
-    where nothing tells it. `doubt` says in words why what is said here may not be all; `source` who said it
-    (INFO, USAGES, TORCH).
+    where nothing tells it. `doubt` says in words why what is said here may not be all, `source` who said it.
     """
 
     npu: Optional[int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable, List, Mapping, Optional, Tuple
 
-from .device import TORCH, USAGES, Device
+from .device import HOLDERS, LIST, TORCH, USAGES, Device
 from .failures import NpuSmiError, NpuSmiFormatError, NpuSmiTimeoutError, failure, missing
 from .numbering import join, parse_mapping
 from .single import Holders, Usage, parse_list, parse_processes, parse_usages
@@ -78,8 +78,8 @@ def combine(usages: Iterable[Usage], holders: Iterable[Holders]) -> Tuple[Device
             )
         )
     for chip in held.values():
-        doubt = "only `npu-smi info -t proc-mem` speaks of it"
-        devices.append(Device(chip.npu, chip.chip, processes=chip.processes, doubt=doubt, source=USAGES))
+        doubt = "only `{}` speaks of it".format(HOLDERS)
+        devices.append(Device(chip.npu, chip.chip, processes=chip.processes, doubt=doubt, source=HOLDERS))
     return tuple(devices)
 
 
@@ -116,9 +116,8 @@ def _from_torch(observation: Mapping[str, Any]) -> Tuple[Device, ...]:
 def _from_single_forms(observation: Mapping[str, Any]) -> Tuple[Device, ...]:
     """The devices of `-l` and of what the single-device forms said about each."""
     devices: List[Device] = []
-    for npu, chips in parse_list(observation.get("list", [0, ""])[1]).items():
+    for npu in parse_list(observation.get("list", [0, ""])[1]):
         usages, processes = (observation[form].get(str(npu), [0, ""])[1] for form in ("usages", "processes"))
         found = combine(parse_usages(usages), parse_processes(processes))
-        silent = Device(npu, None if chips is None else 0, doubt="it does not answer", source=USAGES)
-        devices += found or [silent]
+        devices += found or [Device(npu, doubt="it does not answer", source=LIST)]
     return tuple(devices)

@@ -88,14 +88,14 @@ def judge(
         if objection:
             verdicts.append(Verdict(device, False, objection))
         else:
-            memory = _memory(device.memory_used_mb or 0, device.memory_total_mb or 0)
+            reason = "free: {} used".format(_gb(device.memory_used_mb or 0))
             remarks = _remarks(device, zip(devices, objections), allowed)
-            verdicts.append(Verdict(device, True, "free: {}".format(memory), "; ".join(remarks)))
+            verdicts.append(Verdict(device, True, reason, "; ".join(remarks)))
     return tuple(verdicts)
 
 
 def used_limit(max_used: str, total_mb: int) -> int:
-    """MB that "4GB", "4096MB" or "10%" allow on a device of `total_mb`; 1 GB is 1024 MB, as for npu-smi."""
+    """MB that "4GB", "4096MB" or "10%" allow on a device of `total_mb`; 1 GB is 1024 MB."""
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(?:([MG])i?B?|(%))", max_used.strip(), re.IGNORECASE)
     if not found or (found[3] and float(found[1]) > 100):
         raise UsageError("{!r} is no amount of memory".format(max_used), "write 4GB, 4096MB or 10%")
@@ -137,7 +137,7 @@ def _objection(device: Device, idlest_mb: int, wish: Wish, allowed: Optional[Col
         return "unhealthy: no memory, the device does not answer"
     if device.utilisation_pct:
         return "busy: {} % utilisation and no visible process".format(device.utilisation_pct)
-    hidden = "busy: {} and no visible process".format(_memory(used, total))
+    hidden = "busy: {} used and no visible process".format(_gb(used))
     if wish.max_used is not None:
         return "{}, more than {}".format(hidden, wish.max_used) if used > used_limit(wish.max_used, total) else ""
     if used > total * IDLE_SHARE:
@@ -173,9 +173,6 @@ def _processes(processes: Tuple[Process, ...]) -> str:
     return "; ".join(shown) + ("; {} more".format(more) if more else "")
 
 
-def _memory(used_mb: int, total_mb: int) -> str:
-    return "{:.1f} of {} used".format(used_mb / 1024, _gb(total_mb))
-
-
 def _gb(mb: int) -> str:
-    return "{:.1f} GB".format(mb / 1024)
+    """Never more than there is: 29954 are 29.9 GB."""
+    return "{}.{} GB".format(mb // 1000, mb % 1000 // 100)

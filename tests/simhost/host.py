@@ -31,7 +31,8 @@ class SimHost:
     Linux only.  Keyword arguments beyond the named ones are :class:`Knobs`.
 
     root          directory of the host; made when missing, left behind; keys found in it are kept
-    chip, npus    a name of ``hostside.chips.CHIPS``, and how many NPUs; on A3 an NPU has two devices
+    chip, npus    a name of ``hostside.chips.CHIPS``, and how many NPUs, unless as many as usual for that chip (8 of
+                  910B3); an NPU of some has several devices
     container_of  a host on whose NPUs this one is an ordinary container: it has that chip, the devices with the
                   host's logic ids `visible` (all unless given), which it counts anew from 0, and a HOME,
                   a server and processes of its own
@@ -49,7 +50,7 @@ class SimHost:
         *,
         name: str = "ascend01",
         chip: str = "910B3",
-        npus: int = 8,
+        npus: int | None = None,
         container_of: SimHost | None = None,
         visible: Sequence[int] | None = None,
         runtime: Literal["light", "torch_npu"] | None = "light",

@@ -89,8 +89,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield started
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-def test_the_light_runtime_has_the_devices_of_every_chip(start: Start, chip: str) -> None:
+def test_a_chip_that_torch_npu_does_not_support(simhost: Start, runtime: str) -> None:
+    host = simhost(chip="310", npus=1, runtime=runtime, server="asyncssh")
+    with session(host, f'python3 -c "{OPEN.format(0)}"') as process:
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, host.uses()) == (1, [])
+    assert "RuntimeError: Unsupported soc version: Ascend310" in err
+
+
+@pytest.mark.parametrize("chip", [chip for chip in CHIPS if chip != "310"])
+def test_the_light_runtime_has_the_devices_of_every_other_chip(start: Start, chip: str) -> None:
     host = start(chip=chip, npus=1)
     assert asked(host, 0) == [str(len(host.devices)), CHIPS[chip].soc, str(host.devices[0].total_mb)]
 

@@ -12,7 +12,7 @@ from .driver import Device
 from .tables import Layout
 
 _CHIP = {
-    "ids": (),
+    "ids": tuple(range(16)),
     "power": 0.0,
     "ddr_mb": 0,
     "bus": True,
@@ -25,7 +25,7 @@ Chip.__doc__ = """A kind of NPU.
 
 `name` is npu-smi's, `soc` that of the runtimes; `memory` has (idle MB, total MB) for every die.  `layouts` are
 (first driver version, layout), ascending; `driver` is the version of a host that does not say another.
-`ids` are the NPU ids of a full host, none: 0, 1, 2...  `power` in W, 0: npu-smi prints NA.  `ddr_mb` beside the HBM.
+`ids` are the NPU ids that a host can have.  `power` in W, 0: npu-smi prints NA.  `ddr_mb` beside the HBM.
 `bus`: whether there is a PCI address.  `pages`: huge pages in use, -1: as many as processes need.  `product`: the
 name of a card.  `renumbers`: npu-smi in a container counts NPUs from 0, as the runtime does.
 """
@@ -49,7 +49,8 @@ CHIPS = {
     ),
     "310Pvir04": Chip("310Pvir04", "Ascend310P3", ((991, 10763),), "22.0.4", _310P, ids=(7,), pages=-1),
     "310B4": Chip(
-        "310B4", "Ascend310B4", ((3611, 15609),), "23.0.0", (("23.0", tables.P310B),), power=7.2, bus=False, pages=15,
+        "310B4", "Ascend310B4", ((3611, 15609),), "23.0.0", (("23.0", tables.P310B),),
+        ids=(0,), power=7.2, bus=False, pages=15,
     ),
     "910A": Chip("910A", "Ascend910A", ((1, 32768),), "21.0.4", _910A, power=69.4, ddr_mb=15170, pages=15),
     "910ProB": Chip("910ProB", "Ascend910ProB", ((3, 32768),), "24.1.0", _910A, power=76.1, ddr_mb=15665),
@@ -76,14 +77,14 @@ CHIPS = {
 }  # fmt: skip
 
 
-def devices(name: str, npus: int) -> list[Device]:
-    """The devices of `npus` NPUs of chip `name`.  Raises ValueError for more than a host of that chip has."""
+def devices(name: str, npus: int | None) -> list[Device]:
+    """The devices of `npus` NPUs of chip `name`; None: the usual 8, or all.  Raises ValueError for too many."""
     chip = CHIPS[name]
-    if chip.ids and npus > len(chip.ids):
+    if npus is not None and npus > len(chip.ids):
         raise ValueError(f"a host has at most {len(chip.ids)} NPUs of {name}")
     dies = len(chip.memory)
     found = []
-    for index, npu in enumerate(chip.ids[:npus] or range(npus)):
+    for index, npu in enumerate(chip.ids[: npus or 8]):
         for die, (idle_mb, total_mb) in enumerate(chip.memory):
             logic = index * dies + die
             varied = idle_mb + 7 * index % 31

@@ -176,6 +176,8 @@ class State:
                 "EE1001: [PID: {}] The argument is invalid.Reason: Set device failed, invalid device, set device={}, "
                 "valid device range is [0, {})".format(os.getpid(), index, len(self.visible)),
             )
+        if self.visible[index].soc not in _driver.SOC_VERSIONS:
+            raise RuntimeError("Unsupported soc version: {}".format(self.visible[index].soc))
         self.opened.append(index)
         self.allocated.setdefault(index, 0)
         self.reserved.setdefault(index, 0)

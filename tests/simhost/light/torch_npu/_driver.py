@@ -15,6 +15,14 @@ import struct
 import time
 from typing import Dict, List, NamedTuple, Optional
 
+# What the real torch_npu 2.13.0 knows and how it numbers them; it refuses others, Ascend310 for one.
+SOC_VERSIONS = {
+    "Ascend910PremiumA": 100, "Ascend910ProA": 101, "Ascend910A": 102, "Ascend910ProB": 103, "Ascend910B": 104,
+    "Ascend310P1": 200, "Ascend310P3": 202, "Ascend910B1": 220, "Ascend910B2": 221, "Ascend910B2C": 222,
+    "Ascend910B3": 223, "Ascend910B4": 224, "Ascend910B4-1": 225, "Ascend310B4": 243, "Ascend910_9391": 250,
+    "Ascend910_9392": 251, "Ascend910_9381": 252, "Ascend910_9382": 253, "Ascend950PR_9599": 260,
+    "Ascend950DT_9595": 260,
+}  # fmt: skip
 CONTEXT_MB = 312  # what a process takes from a device before its first tensor
 
 

@@ -145,6 +145,15 @@ def test_both_runtimes_see_each_others_locks(simhost: Start, ascend_runtime: str
         assert [use.beside for use in host.uses()] == [None, first.pid]
 
 
+def test_what_a_killed_process_left_is_not_held_by_the_next_one_with_its_pid(start: Start) -> None:
+    host = start()
+    with job(host, 3) as process:
+        left = host.dir / "holders" / str(process.pid)
+        assert host.held().keys() == {process.pid}
+        os.utime(left, (time.time() - 60, time.time() - 60))  # as if written before this process was born
+        assert host.held() == {}
+
+
 def test_a_container_counts_the_hosts_devices_anew(simhost: Start, runtime: str) -> None:
     host = simhost(runtime=runtime, server="asyncssh")
     inner = simhost("container", container_of=host, visible=[7, 1], runtime=runtime, server="asyncssh")

@@ -79,13 +79,23 @@ def holders(directory: str) -> dict[int, dict[int, int]]:
     for entry in sorted(os.listdir(folder)):
         if not entry.isdigit() or not _shares(born_in(int(entry)), folder):
             continue
+        path = os.path.join(folder, entry)
         try:
-            with open(os.path.join(folder, entry), encoding="ascii") as lines:
+            if _age(int(entry)) + 0.1 < time.time() - os.stat(path).st_mtime:
+                continue  # a killed process left it, whose pid is another's now
+            with open(path, encoding="ascii") as lines:
                 rows = [line.split() for line in lines]
         except OSError:  # it closed its devices in this moment
             continue
         held[int(entry)] = {int(row[0]): int(row[1]) for row in rows if len(row) == 2}
     return held
+
+
+def _age(pid: int) -> float:
+    """Seconds since a process was started, to a hundredth.  Raises OSError when it has ended."""
+    with open("/proc/%d/stat" % pid, "rb") as file:
+        ticks = int(file.read().rpartition(b")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _shares(directory: str | None, folder: str) -> bool:

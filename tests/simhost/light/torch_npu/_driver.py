@@ -107,8 +107,9 @@ def hold(megabytes: Dict[int, int]) -> None:
     folder = os.path.join(root, "holders")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, str(os.getpid()))
-    if not os.path.exists(path):
+    if os.getpid() not in _holder:
         atexit.register(_release, path, os.getpid())
+        _holder[:] = [os.getpid()]
         _open.clear()  # what a parent had open, before a fork, is not open here
     aside = path + ".new"
     with open(aside, "w") as file:
@@ -119,6 +120,7 @@ def hold(megabytes: Dict[int, int]) -> None:
             _log_open(root, phy)
 
 
+_holder: List[int] = []  # this process, once it holds a device
 _open: Dict[int, int] = {}  # physical id -> descriptor, whose lock lasts until this process ends, however it ends
 
 

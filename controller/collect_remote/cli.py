@@ -101,7 +101,17 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
     what.add_argument("--warmup-steps", type=int, default=2, metavar="N", help="outside the profiler (default 2)")
     what.add_argument("--steps", type=int, metavar="N", help="active decode steps (default 10, forward 5, prefill 1)")
-    what.add_argument("--device", metavar="ID", help="NPU, NPU.chip or logic:N (default: the best free one)")
+    what.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="NPU, NPU.chip or logic:N (default: the best free one); again, or a,b, for more",
+    )
+    what.add_argument("--devices", type=int, default=1, metavar="N", help="how many, close together (default 1)")
+    _add_what_is_free(what)
+    what.add_argument("--wait", type=_duration, default=0.0, metavar="T", help="for a free device: 90s, 30m, 2h")
+    what.add_argument("--allow-shared", action="store_true", help="accept a profile that others disturbed")
     what.add_argument(
         "--timeout", type=_duration, default=3600.0, metavar="T", help="of the run: 90s, 30m, 2h (default 1h)"
     )
@@ -138,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_what_is_free(parser: argparse.ArgumentParser) -> None:
+def _add_what_is_free(parser: argparse._ActionsContainer) -> None:
     from collect_agent.npu.judge import HEALTH_WORDS
 
     parser.add_argument(
@@ -179,7 +189,12 @@ def _collect(options: argparse.Namespace) -> int:
         phase=options.phase,
         warmup_steps=options.warmup_steps,
         steps=options.steps,
-        device=options.device,
+        devices=tuple(name.strip() for names in options.device for name in names.split(",")),
+        device_count=options.devices,
+        max_used=options.max_used,
+        allow_health=tuple(options.allow_health),
+        allow_shared=options.allow_shared,
+        wait=options.wait,
         level=options.level,
         aic_metrics=options.aic_metrics,
         with_stack=options.with_stack,

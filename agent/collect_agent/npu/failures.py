@@ -129,8 +129,8 @@ _KNOWN_STATUSES: Dict[int, Tuple[Type[NpuSmiError], str, str, Optional[int]]] = 
 
 def missing() -> NpuSmiMissingError:
     """The failure of a host on which no npu-smi was found."""
-    places = "PATH, /usr/local/sbin, /usr/local/bin, /usr/local/dcmi and the driver's directory"
-    return NpuSmiMissingError("there is no npu-smi on the host: not in " + places, _MISSING)
+    places = "/usr/local/sbin, /usr/local/bin, /usr/local/dcmi or the driver's directory"
+    return NpuSmiMissingError("npu-smi is not on PATH, nor in " + places, _MISSING)
 
 
 def failure(text: str, status: Optional[int] = None) -> Optional[NpuSmiError]:

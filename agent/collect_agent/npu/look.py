@@ -87,12 +87,12 @@ def look(seconds=45.0, started=None):
 def _npu_smi(driver):
     # type: (str) -> Optional[str]
     """Its path: on PATH, in the usual places, or somewhere in the driver's directory."""
-    folders = os.environ.get("PATH", "").split(":") + list(USUAL_FOLDERS)
-    folders += [folder for folder, _, files in os.walk(driver) if "npu-smi" in files]
-    for folder in folders:
-        path = os.path.join(folder, "npu-smi")
-        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
+    usual = os.environ.get("PATH", "").split(":") + list(USUAL_FOLDERS)
+    for folders in (usual, (folder for folder, _, _ in os.walk(driver))):
+        for folder in folders:
+            path = os.path.join(folder, "npu-smi")
+            if folder and os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
     return None
 
 

@@ -22,6 +22,7 @@ _UTILISATION = ("AICore(%)", "NPU Util(%)")
 _MEMORY = ("HBM-Usage(MB)", "Memory-Usage(MB)")  # the first one that a layout has is the memory that matters
 _NO_TABLE = "the output of npu-smi ends before the processes"
 _CUT = "the output of npu-smi ends among the processes"
+_UNSPOKEN = "npu-smi says nothing of its processes"  # some versions never do of idle ones: 25.7
 _RULE = re.compile(r"[+|=\s-]+")
 _TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)\s+Version:\s*([^\s|]+)")
 _NO_PROCESS = re.compile(r"\|\s*No running processes found in NPU ([0-9]{1,9})\s*\|")
@@ -149,6 +150,8 @@ class _Table:
             return device.doubt or (_NO_TABLE if self._lists_processes(device) else "")
         if not self.closed and key[0] not in self.idle:
             return _CUT
+        if self.idle and key[0] not in self.idle and not any(npu == key[0] for npu, _ in self.processes):
+            return self.doubts.get(key, _UNSPOKEN)
         return self.doubts.get(key) or self.doubts.get(None, "")
 
     def _lists_processes(self, device: Device) -> bool:

@@ -19,8 +19,8 @@ A check says `pass`, `fail`, `warn`, `unproven` (neither shown nor refuted by th
 profile *invalid*; without one, one `unproven` makes it *unproven*; everything else is *valid*. Exit status 0 for valid,
 7 otherwise.
 
-Never asked: exit statuses, done-marks, "All profiling data parsed", the number of columns. torch_npu prints and sets all
-of them after parses that failed, and healthy profiles have 36 to 49 columns, by chip and version.
+Never asked: exit statuses, done-marks, "All profiling data parsed", the number of columns. torch_npu prints and sets
+all of them after parses that failed, and healthy profiles have 36 to 49 columns, by chip and version.
 """
 
 
@@ -29,15 +29,14 @@ def cell(text: str) -> str:
 
 
 def page() -> str:
-    parts = [HEAD, "## Of the whole\n", "| id | what it catches |\n| --- | --- |"]
-    parts += [f"| `{name}` | {cell(catches)} |" for name, catches in TREE_CHECKS.items()]
+    columns = "| id | what it catches | source of the rule | what to do |\n| --- | --- | --- | --- |"
+    parts = [HEAD]
+    for title, checks in (("Of the whole", TREE_CHECKS), ("Of every profile", CHECKS)):
+        parts += [f"## {title}\n", columns]
+        parts += [f"| `{id_}` | {cell(c.catches)} | {cell(c.source)} | {cell(c.remedy)} |" for id_, c in checks.items()]
+        parts.append("")
     parts += [
-        "\n## Of every profile\n",
-        "| id | what it catches | source of the rule | what to do |\n| --- | --- | --- | --- |",
-    ]
-    parts += [f"| `{c.id}` | {cell(c.catches)} | {cell(c.source)} | {cell(c.remedy)} |" for c in CHECKS.values()]
-    parts += [
-        "\n## Messages of the profiler that are explained\n",
+        "## Messages of the profiler that are explained\n",
         "| pattern | meaning | remedy |\n| --- | --- | --- |",
     ]
     parts += [f"| `{cell(m.pattern)}` | {cell(m.meaning)} | {cell(m.remedy)} |" for m in MESSAGES]

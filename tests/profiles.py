@@ -12,7 +12,7 @@ import csv
 import json
 import sqlite3
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ class Profile:
     rank: int | None = None
     device: int = 0
     collectives: bool = False
-    started: float = field(default_factory=lambda: time.time())
+    started: float = 1_770_190_089.251
     versions: tuple[str, str] = ("2.7.1", "8.3.RC1")
     warm: bool = True  # False: the first step compiles operators
 
@@ -211,6 +211,18 @@ STEP_COLUMNS = [
     "Bubble",
     "Communication(Not Overlapped and Exclude Receive)",
     "Preparing",
+]
+
+
+OPERATOR_COLUMNS = [
+    "Name",
+    "Input Shapes",
+    "Call Stack",
+    *(
+        f"{side} {what} Duration{cores}(us)"
+        for side, cores in (("Host", ""), ("Device", ""), ("Device", " With AICore"))
+        for what in ("Self", "Total")
+    ),
 ]
 
 
@@ -379,10 +391,14 @@ def write_text(output: Path, profile: Profile, kernels: list[Kernel]) -> None:
     write_csv(output / "op_statistic.csv", device + statistic, op_rows(profile, kernels))
     api = ["Level", "API Name", "Time(us)", "Count", "Avg(us)", "Min(us)", "Max(us)", "Variance"]
     write_csv(output / "api_statistic.csv", device + api, api_rows(profile, kernels))
+    if profile.collectives:
+        for name in ("communication.json", "communication_matrix.json"):
+            (output / name).write_text(json.dumps({f"step{profile.first_step}": {"p2p": {}, "collective": {}}}))
     if profile.cpu:
         stack = "/home/user/model.py(12): forward;\n/home/user/run.py(3): <module>"
-        details = ["Name", "Input Shapes", "Call Stack", "Host Self Duration(us)"]
-        write_csv(output / "operator_details.csv", details, [["aten::mm", "128,4096;\n4096,4096", stack, "12.5"]] * 3)
+        times = ["12.5", "15.0", "41.238", "41.238", "41.238", "41.238"]
+        details = [["aten::mm", "128,4096;\n4096,4096", stack, *times]] * 3
+        write_csv(output / "operator_details.csv", OPERATOR_COLUMNS, details, "\r\n")
 
 
 def request(profile: Profile, phase: str = "decode") -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _pax_records(data: bytes) -> Dict[str, str]:
     records = {}
     while data:
         length, _, _ = data.partition(b" ")
-        if not length.isdigit() or not len(length) + 1 < int(length) <= len(data):
+        if not length.isdigit() or len(length) > 9 or not len(length) + 1 < int(length) <= len(data):
             raise ArchiveError("has a malformed extended header")
         key, _, value = data[len(length) + 1 : int(length) - 1].partition(b"=")
         records[key.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
@@ -195,7 +195,7 @@ def _members(stream: _Stream) -> Iterator[Entry]:
             raise ArchiveError("is neither a regular file nor a directory", name)
         is_dir = header.type == tarfile.DIRTYPE
         stated = pax.get("size", str(header.size))
-        if not stated.isdigit():
+        if not stated.isdecimal() or len(stated) > 20:
             raise ArchiveError("has no size", name)
         size = 0 if is_dir else int(stated)
         content = Content(stream, size)

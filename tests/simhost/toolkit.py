@@ -33,7 +33,7 @@ path={path}
 LIGHT_MSPROF = """\
 #!/bin/sh
 # The light runtime writes CANN's files itself; what it asks of msprof is to be there.
-case "$1" in --help) echo "Usage: msprof [--export=<on|off>] [--analyze=<on|off>] [--type=<text|db>] [--output=<path>]" ;; esac
+case "$1" in --help) echo "Usage: msprof [--export=<on|off>] [--type=<text|db>] [--output=<path>]" ;; esac
 """
 
 

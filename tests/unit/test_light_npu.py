@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import glob
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from test_light import Host
+
+from pythons import others
 
 IMPORT = "import torch, torch_npu\n"
 FRESH = """
@@ -184,17 +183,7 @@ for rows in (4, 4, 4, 5):
     assert run.out == "1 1 1 2 "
 
 
-def pythons() -> list[str]:
-    """Every interpreter from 3.8 on that is installed beside this one."""
-    found = {}
-    for path in glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python")):
-        version = tuple(map(int, Path(path).parents[1].name.split(".")[:2]))
-        if version >= (3, 8) and version != sys.version_info[:2]:
-            found[version] = path
-    return [found[version] for version in sorted(found)]
-
-
-@pytest.mark.parametrize("python", pythons())
+@pytest.mark.parametrize("python", others().values(), ids=others().keys())
 def test_every_supported_python_writes_a_profile(host: Host, python: str) -> None:
     host.run("collect(3, P.schedule(wait=0, warmup=1, active=2, repeat=1))", python=python).ok()
     assert host.profile().kernel_steps() == ["1", "2"]

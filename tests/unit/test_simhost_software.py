@@ -5,7 +5,6 @@ These need no network: they start the program that the SSH server starts for a s
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -14,20 +13,10 @@ from typing import Any
 
 import pytest
 
+from pythons import pythons
 from simhost import SimHost
 
 SET_ENV = ". Ascend/ascend-toolkit/set_env.sh; "
-
-
-def interpreters() -> dict[str, str]:
-    """The interpreters of this machine that a host's Python may be, by version."""
-    found = {}
-    for version in (f"3.{minor}" for minor in range(8, 14)):
-        installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"))
-        python = str(installed[-1]) if installed else shutil.which(f"python{version}")
-        if python:
-            found[version] = python
-    return found
 
 
 @pytest.fixture
@@ -49,10 +38,10 @@ def on(host: SimHost, command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("version", interpreters())
+@pytest.mark.parametrize("version", pythons())
 def test_the_hosts_python_is_a_venv_with_the_runtime(tmp_path: Path, version: str) -> None:
     code = "import sys, importlib.metadata as m; print(sys.prefix, *sys.version_info[:2], m.version('torch_npu'))"
-    with SimHost(tmp_path / "host", python=interpreters()[version], server="asyncssh") as host:
+    with SimHost(tmp_path / "host", python=pythons()[version], server="asyncssh") as host:
         told = on(host, f'python3 -c "{code}"')
         assert told.stdout.split() == [str(host.root), *version.split("."), "2.13.0"], told.stderr
 

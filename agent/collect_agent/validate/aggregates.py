@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
-from .tables import Damage, columns, picoseconds, rows
+from .tables import Damage, columns, picoseconds, rows, whole_number
 
 STEP_COLUMNS = (
     "Step",
@@ -20,8 +20,41 @@ STEP_COLUMNS = (
     "Bubble",
     "Communication(Not Overlapped and Exclude Receive)",
 )
-OP_COLUMNS = ("OP Type", "Core Type", "Count", "Total Time(us)", "Ratio(%)")
-API_COLUMNS = ("Level", "API Name", "Time(us)", "Count", "Avg(us)", "Min(us)", "Max(us)")
+OP_COLUMNS = (
+    "OP Type",
+    "Core Type",
+    "Count",
+    "Total Time(us)",
+    "Min Time(us)",
+    "Avg Time(us)",
+    "Max Time(us)",
+    "Ratio(%)",
+)
+API_COLUMNS = ("Level", "API Name", "Time(us)", "Count", "Avg(us)", "Min(us)", "Max(us)", "Variance")
+# Of tables that are read for their form only; columns that all versions seen have in common.
+OTHER_COLUMNS = {
+    "operator_details.csv": (
+        "Name",
+        "Input Shapes",
+        "Call Stack",
+        "Host Self Duration(us)",
+        "Host Total Duration(us)",
+        "Device Self Duration(us)",
+        "Device Total Duration(us)",
+        "Device Self Duration With AICore(us)",
+        "Device Total Duration With AICore(us)",
+    ),
+    "operator_memory.csv": (
+        "Name",
+        "Size(KB)",
+        "Allocation Time(us)",
+        "Release Time(us)",
+        "Duration(us)",
+        "Device Type",
+    ),
+    "memory_record.csv": ("Component", "Timestamp(us)", "Total Allocated(MB)", "Total Reserved(MB)", "Device Type"),
+    "npu_module_mem.csv": ("Component", "Timestamp(us)", "Total Reserved(MB)", "Device"),
+}
 
 
 class StepTime(NamedTuple):
@@ -104,14 +137,22 @@ def api_statistic(raw: io.RawIOBase) -> ApiStatistic:
     for row in table:
         found += 1
         count = _count(row[at["Count"]])
-        time, avg, low, high = (picoseconds(row[at[name]]) for name in API_COLUMNS[2:3] + API_COLUMNS[4:])
+        time, avg, low, high = (picoseconds(row[at[name]]) for name in ("Time(us)", "Avg(us)", "Min(us)", "Max(us)"))
         good = low - rounding <= avg <= high + rounding and abs(avg * count - time) <= (count + 1) * rounding
         if not good and not contradiction:
             contradiction = row[at["API Name"]]
     return ApiStatistic(found, contradiction)
 
 
+def other(raw: io.RawIOBase, name: str) -> None:
+    """Read the table `name` to its end; Damage when it is not whole or lacks a column."""
+    _, table = _table(raw, OTHER_COLUMNS.get(name, ()))
+    for _ in table:
+        pass
+
+
 def _count(cell: str) -> int:
-    if not cell.strip().isdigit():
+    count = whole_number(cell)
+    if count is None:
         raise Damage("holds %r where a count belongs" % cell[:40])
-    return int(cell)
+    return count

@@ -8,7 +8,6 @@ from .database import LEVEL0_TABLES, LEVEL1_TABLES, PMU_TABLE
 from .facts import OUTPUT, Facts
 from .registry import Result, absent, check, failed, passed, unproven, warned
 
-KERNELS = OUTPUT + "/kernel_details.csv"
 TRACE = OUTPUT + "/trace_view.json"
 COLLECT_AGAIN = "collect again"
 
@@ -56,17 +55,21 @@ def configuration(facts: Facts) -> Result:
     return passed("%s with %s" % (level, metrics), **figures)
 
 
-def _wanted(facts: Facts) -> List[str]:
-    """Files without which a profile of this configuration is not complete."""
-    wanted: List[str] = []
-    if facts.exports_text:
-        wanted = ["trace_view.json", "kernel_details.csv", "step_trace_time.csv"]
-        # Copied from CANN's output since v6.0; the version is written since v7.0, so only then their
-        # absence tells.
-        if not facts.level0 and facts.info and facts.info.versions:
-            compute = facts.kernels is None or facts.kernels.compute_rows
-            wanted += ["op_statistic.csv", "api_statistic.csv"] if compute else ["api_statistic.csv"]
-    return wanted
+def _wanted(facts: Facts) -> Tuple[List[str], List[str]]:
+    """Text files of this configuration: (those that a complete profile has, those that it usually has)."""
+    must = ["trace_view.json", "kernel_details.csv", "step_trace_time.csv"]
+    usual: List[str] = []
+    if not facts.level0:
+        statistics = ["api_statistic.csv"]
+        statistics += ["op_statistic.csv"] if facts.kernels is None or facts.kernels.compute_rows else []
+        statistics += ["operator_details.csv"] if facts.info is None or facts.info.cpu else []
+        # Written since v6.0; the version is stated since v7.0, so only then their absence tells.
+        (must if facts.info and facts.info.versions else usual).extend(statistics)
+        if facts.kernels and any(step.communication for step in facts.kernels.steps.values()):
+            usual += ["communication.json", "communication_matrix.json"]
+    if facts.info and facts.info.memory:
+        usual += ["memory_record.csv", "operator_memory.csv"]
+    return must, usual
 
 
 @check(
@@ -81,7 +84,8 @@ def files(facts: Facts) -> Result:
         raw = [path for path in facts.files if path.startswith(("PROF_", "FRAMEWORK"))]
         what = "raw data only, never parsed" if raw else "nothing"
         return failed("the directory holds %s: there is no %s" % (what, OUTPUT), files=0)
-    missing = [name for name in _wanted(facts) if not facts.has(name)]
+    must, usual = _wanted(facts) if facts.exports_text else ([], [])
+    missing = [name for name in must if not facts.has(name)]
     databases = [name for name in facts.output(".db") if name.startswith("ascend_pytorch_profiler")]
     if facts.info and "db" in facts.info.export and not databases:
         missing.append("ascend_pytorch_profiler*.db")
@@ -96,16 +100,9 @@ def files(facts: Facts) -> Result:
     empty = sorted(path for path in found if not facts.files[path].size and not path.endswith("analyse.done"))
     if empty:
         return failed("%s empty" % _enumerate(empty), empty=empty)
-    doubtful = [
-        name
-        for name in ("op_statistic.csv", "api_statistic.csv", "operator_details.csv")
-        if facts.exports_text
-        and not facts.level0
-        and not facts.has(name)
-        and not (name == "operator_details.csv" and facts.info and not facts.info.cpu)
-    ]
+    doubtful = [name for name in usual if not facts.has(name)]
     if doubtful:
-        return warned("%s not there, as with old versions" % _enumerate(doubtful), missing=doubtful)
+        return warned("%s not there" % _enumerate(doubtful), missing=doubtful)
     return passed("all files that this configuration calls for", files=len(found))
 
 
@@ -145,8 +142,6 @@ def kernels(facts: Facts) -> Result:
     if facts.kernels is not None and facts.kernels.rows:
         cores = dict(sorted(facts.kernels.cores.items()))
         return passed("%d kernels" % facts.kernels.rows, kernels=facts.kernels.rows, cores=cores)
-    if facts.kernels is not None and not facts.kernels.missing(level0=True):
-        return failed("kernel_details.csv has no rows: no kernel ran on the NPU during the window", kernels=0)
     if not facts.has("kernel_details.csv") and facts.trace is not None and not facts.trace.device_slices:
         return failed("no kernel ran on the NPU during the window (is the model on npu:0?)", kernels=0)
     return absent("kernel_details.csv is not there, or could not be read")
@@ -155,7 +150,8 @@ def kernels(facts: Facts) -> Result:
 @check(
     "columns",
     catches="a table of another tool or level under the right name",
-    source="columns are checked by name; their number follows chip, CANN and torch_npu (36 to 49 at Level1)",
+    source="by name: a share and a time of every pipe, six shape columns or none; their number (36 to 49 at Level1) "
+    "follows chip, CANN and torch_npu",
     remedy="collect with CPU and NPU activities at the level asked for",
 )
 def columns(facts: Facts) -> Result:
@@ -180,7 +176,7 @@ def pmu_values(facts: Facts) -> Result:
     asked = facts.info.metrics if facts.info and facts.info.metrics else facts.asked.metrics
     if facts.level0 or asked != "PipeUtilization":
         return absent("only PipeUtilization at Level1 and above has these columns")
-    if facts.kernels is None or facts.kernels.missing(level0=True) or not facts.kernels.rows:
+    if facts.kernels is None or not facts.kernels.rows:
         return absent("no kernels to look at")
     kernels = facts.kernels
     figures: Dict[str, Any] = {
@@ -230,6 +226,9 @@ def database(facts: Facts) -> Result:
     for path, reason in sorted(facts.damage.items()):
         if path.endswith(".db"):
             return failed("%s %s" % (path, reason))
+    unread = [name for name in facts.output(".db") if name not in facts.databases]
+    if unread:
+        return unproven("%s not checked: this Python has no sqlite3" % _enumerate(unread), "validate it elsewhere")
     profiles = {name: db for name, db in facts.databases.items() if name.startswith("ascend_pytorch_profiler")}
     if not profiles:
         return absent("there is no ascend_pytorch_profiler*.db")
@@ -248,15 +247,13 @@ def database(facts: Facts) -> Result:
 
 @check(
     "api-statistic",
-    catches="a table of host calls without rows, or mixed from two files",
+    catches="a table of host calls that was edited, or mixed from two files",
     source="Avg is Time / Count, between Min and Max (all real exports)",
     remedy="parse the raw data again",
 )
 def api_statistic(facts: Facts) -> Result:
     if facts.api_statistic is None:
         return absent("there is no api_statistic.csv, or it could not be read")
-    if not facts.api_statistic.rows:
-        return failed("api_statistic.csv has no rows", rows=0)
     if facts.api_statistic.contradiction:
         return failed("api_statistic.csv contradicts itself at %s" % facts.api_statistic.contradiction)
     return passed("%d host calls" % facts.api_statistic.rows, rows=facts.api_statistic.rows)

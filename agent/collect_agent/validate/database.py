@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
-from typing import Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Dict, List, NamedTuple
 from urllib.parse import quote
 
 from .kernels import RATIO
 from .tables import Damage
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # Rows are counted in these only; names and levels from real exports (CANN 8.0, 910B) and torch_npu 2.13.0.
 LEVEL0_TABLES = ("STRING_IDS", "TASK", "COMPUTE_TASK_INFO")
@@ -30,13 +32,19 @@ class Database(NamedTuple):
 
 
 def read(path: str) -> Database:
-    """Check and sum up the SQLite file `path` without changing it; Damage when it is not a whole database."""
+    """Check and sum up the SQLite file `path` without changing it; Damage when it is not a whole database.
+
+    ImportError where this Python was built without sqlite3.
+    """
+    import sqlite3
+
     # immutable: no lock file beside the data, which may lie on a read-only or network file system.
     address = "file:%s?mode=ro&immutable=1" % quote(os.path.abspath(path))
     try:
         with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "replace")
             return _read(connection)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged schema breaks the messages about it
         raise Damage("is not a whole SQLite database: %s" % error) from error
 
 
@@ -50,7 +58,8 @@ def _read(connection: sqlite3.Connection) -> Database:
     rows = {name: connection.execute(count % name).fetchone()[0] for name in counted}
     steps = []
     if "STEP_TIME" in tables:
-        steps = sorted(int(step) for (step,) in connection.execute("SELECT id FROM STEP_TIME"))
+        ids = connection.execute("SELECT id FROM STEP_TIME")
+        steps = sorted(step for (step,) in ids if isinstance(step, int))
     chip = None
     if "NPU_INFO" in tables:
         chip = connection.execute("SELECT name FROM NPU_INFO LIMIT 1").fetchone()

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from .aggregates import ApiStatistic, OpStatistic, StepTime
 from .database import Database
 from .kernels import Kernels
 from .messages import Found
+from .tables import whole_number
 from .trace import Trace
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
-INFO_NAME = re.compile(r"profiler_info(?:_(\d+))?\.json$")
+INFO_NAME = re.compile(r"profiler_info(?:_(\d{1,9}))?\.json$")
 
 # torch_npu.profiler.AiCMetrics, and what profiler_info.json calls its values (torch_npu 2.13.0,
 # _constant.py).
@@ -57,7 +58,7 @@ class Info:
         """`rank_id`, a string when it came from the environment; -1 or absent without ranks."""
         try:
             rank = int(self.document["rank_id"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
         return rank if rank >= 0 else None
 
@@ -82,12 +83,17 @@ class Info:
         return not isinstance(activities, list) or any("CPU" in str(activity) for activity in activities)
 
     @property
+    def memory(self) -> bool:
+        return self._common.get("profile_memory") is True
+
+    @property
     def schedule(self) -> Dict[str, int]:
         """wait, warmup, active, repeat, skip_first in steps; {} for the default schedule (start and stop)."""
         schedule = self._common.get("schedule")
         if not isinstance(schedule, dict):
             return {}
-        return {name.lstrip("_"): value for name, value in schedule.items() if isinstance(value, int)}
+        counts = {name.lstrip("_"): _integer(value) for name, value in schedule.items()}
+        return {name: count for name, count in counts.items() if count is not None and count >= 0}
 
     @property
     def versions(self) -> Dict[str, str]:
@@ -145,7 +151,7 @@ class Expected:
             steps={str(phase): int(count) for phase, count in asked.get("steps", {}).items()},
             ranks=tuple(int(rank) for rank in asked.get("ranks", ())),
             since=float(asked["since"]) if "since" in asked else None,
-            warmup=dict(asked.get("warmup", {})),
+            warmup={str(phase): _record(record) for phase, record in asked.get("warmup", {}).items()},
         )
 
     def steps_of(self, phase: Optional[str]) -> Optional[int]:
@@ -154,8 +160,8 @@ class Expected:
         return None if count is None else int(count)
 
     def warmup_of(self, phase: Optional[str]) -> Optional[Dict[str, Any]]:
-        warmup = self._of_phase(self.warmup, phase)
-        return warmup if isinstance(warmup, dict) else None
+        record = self._of_phase(self.warmup, phase)
+        return None if record is None else dict(record)
 
     @staticmethod
     def _of_phase(values: Dict[str, Any], phase: Optional[str]) -> Any:
@@ -199,6 +205,13 @@ class Facts:
         ]
 
     @property
+    def rank(self) -> Optional[int]:
+        """Of the name of profiler_info_<rank>.json, else of its contents; None on a single card."""
+        if self.info is None:
+            return None
+        return self.info.rank if self.info.rank is not None else self.info.stated_rank
+
+    @property
     def exports_text(self) -> bool:
         return "text" in self.info.export if self.info else not self.output(".db") or bool(self.output(".csv"))
 
@@ -229,10 +242,18 @@ class Facts:
         """Ids of the recorded steps: of the databases without text, else of the table, else of the kernels."""
         ids = {step for database in self.databases.values() for step in database.steps}
         if self.step_times:
-            ids = {int(row.step) for row in self.step_times if row.step.isdigit()}
+            ids = whole_numbers(row.step for row in self.step_times)
         elif self.kernels is not None:
-            ids = {int(step) for _, step in self.kernels.steps if step.isdigit()}
+            ids = whole_numbers(step for _, step in self.kernels.steps)
         return tuple(sorted(ids))
+
+
+def _record(record: Dict[str, Any]) -> Dict[str, Any]:
+    """The steps of one phase: seconds of each, what kind each was, recompilations in the window (None: not counted)."""
+    seconds = {key: [float(second) for second in record.get(key) or ()] for key in ("warmup_seconds", "step_seconds")}
+    kinds = {key: [str(kind) for kind in record.get(key) or ()] for key in ("warmup_kinds", "step_kinds")}
+    recompiles = record.get("recompiles")
+    return {**seconds, **kinds, "recompiles": None if recompiles is None else int(recompiles)}
 
 
 def _mapping(value: Any) -> Dict[str, Any]:
@@ -244,4 +265,9 @@ def _text(value: Any) -> Optional[str]:
 
 
 def _integer(value: Any) -> Optional[int]:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+
+
+def whole_numbers(cells: Iterable[str]) -> Set[int]:
+    """The whole numbers among `cells`."""
+    return {number for number in map(whole_number, cells) if number is not None}

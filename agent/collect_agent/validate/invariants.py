@@ -6,12 +6,13 @@ in exact arithmetic. torch_npu itself adds in floats of a microsecond epoch, whi
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .aggregates import StepTime
 from .facts import Facts
 from .kernels import StepKernels
-from .registry import Result, absent, check, failed, passed
+from .registry import Result, absent, check, failed, passed, warned
 from .tables import PS_PER_US, microseconds
 
 REMEDY = "the files do not belong together, or one of them was cut: copy them again, or parse the raw data again"
@@ -24,41 +25,46 @@ def tolerance(value: int) -> int:
     return max(PS_PER_US, abs(value) // 10_000)
 
 
-def _pairs(facts: Facts) -> List[Tuple[StepTime, StepKernels]]:
-    """Rows of step_trace_time.csv with their kernels. A row without step stands for the whole capture."""
-    if facts.kernels is None or facts.step_times is None:
+def _match(facts: Facts) -> List[Tuple[StepTime, Optional[StepKernels]]]:
+    """Rows of step_trace_time.csv with their kernels, or None where no kernel belongs to the row.
+
+    A row without step stands for the whole capture. Rows that name no device among several are left out.
+    """
+    if facts.kernels is None or not facts.kernels.rows or facts.step_times is None:
         return []
-    steps = facts.kernels.steps
     with_device = "Device_id" in facts.kernels.columns
-    pairs = []
+    by_step: Dict[str, List[Tuple[str, StepKernels]]] = {}
+    for (device, step), kernels in facts.kernels.steps.items():
+        by_step.setdefault(step, []).append((device, kernels))
+    pairs: List[Tuple[StepTime, Optional[StepKernels]]] = []
     for row in facts.step_times:
         # -1: the timeline's label names no device (torch_npu _trace_step_time_parser.py).
         known = with_device and row.device not in ("", "-1")
-        found = [
-            kernels
-            for (device, step), kernels in steps.items()
-            if step == row.step and (not known or device == row.device)
-        ]
-        if len(found) == 1:
-            pairs.append((row, found[0]))
+        found = [kernels for device, kernels in by_step.get(row.step, ()) if not known or device == row.device]
+        if len(found) < 2:
+            pairs.append((row, found[0] if found else None))
     return pairs
 
 
 def _compare(
-    facts: Facts, what: str, table: Callable[[StepTime], int], measured: Callable[[StepKernels], int]
+    facts: Facts, what: str, table: Callable[[StepTime], int], measured: Callable[[StepTime, StepKernels], List[int]]
 ) -> Result:
-    pairs = _pairs(facts)
+    """Hold one time of every row against the values that its kernels allow."""
+    pairs = _match(facts)
     if not pairs:
         return absent("no step is in both kernel_details.csv and step_trace_time.csv")
     worst = 0
-    for row, step in pairs:
-        value, sum_ = table(row), measured(step)
-        deviation = abs(value - sum_)
+    for row, kernels in pairs:
+        step = "step %s%s" % (row.step or "(all)", " of device %s" % row.device if row.device else "")
+        if kernels is None:
+            return failed("%s is in step_trace_time.csv and has no kernels in kernel_details.csv" % step)
+        value = table(row)
+        nearest = min(measured(row, kernels), key=lambda time: abs(value - time))
+        deviation = abs(value - nearest)
         worst = max(worst, deviation)
         if deviation > tolerance(value):
             return failed(
-                "step %s: %s is %.3f us, the kernels say %.3f us"
-                % (row.step or "(all)", what, microseconds(value), microseconds(sum_)),
+                "%s: %s is %.3f us, the kernels say %.3f us" % (step, what, microseconds(value), microseconds(nearest)),
                 step=row.step,
                 deviation_us=microseconds(deviation),
             )
@@ -72,7 +78,7 @@ def _compare(
     remedy=REMEDY,
 )
 def computing(facts: Facts) -> Result:
-    return _compare(facts, "Computing", lambda row: row.computing, lambda step: step.computing.length())
+    return _compare(facts, "Computing", lambda row: row.computing, lambda _, step: [step.computing.length()])
 
 
 @check(
@@ -82,7 +88,9 @@ def computing(facts: Facts) -> Result:
     remedy=REMEDY,
 )
 def communication(facts: Facts) -> Result:
-    return _compare(facts, "Communication", lambda row: row.communication, lambda step: step.communicating.length())
+    return _compare(
+        facts, "Communication", lambda row: row.communication, lambda _, step: [step.communicating.length()]
+    )
 
 
 @check(
@@ -93,27 +101,21 @@ def communication(facts: Facts) -> Result:
     remedy=REMEDY,
 )
 def stage(facts: Facts) -> Result:
-    """With several steps the real parser counts the idle time after a step's last kernel into that step, because
-    CANN's Free slices fill every gap: its Stage then reaches to the first kernel of the next step.
+    """With several steps the real parser counts the idle time after a step's last kernel into that step when the host
+    ended it later (as after a synchronisation): CANN's Free slice fills the gap to the next kernel of the device.
     """
-    pairs = _pairs(facts)
-    if not pairs:
-        return absent("no step is in both kernel_details.csv and step_trace_time.csv")
-    firsts = sorted(step.first or 0 for _, step in pairs)
-    worst = 0
-    for row, step in pairs:
-        begin, value = step.first or 0, row.stage + row.bubble
-        ends = [step.last, *(first for first in firsts if first > begin)][:2]
-        deviation = min(abs(value - (end - begin)) for end in ends)
-        worst = max(worst, deviation)
-        if deviation > tolerance(value):
-            return failed(
-                "step %s: Stage + Bubble is %.3f us, the kernels say %.3f us"
-                % (row.step or "(all)", microseconds(value), microseconds(step.last - begin)),
-                step=row.step,
-                deviation_us=microseconds(deviation),
-            )
-    return passed("Stage + Bubble agrees in %d steps" % len(pairs), steps=len(pairs), deviation_us=microseconds(worst))
+    steps = facts.kernels.steps if facts.kernels else {}
+    firsts: Dict[str, List[int]] = {}
+    for (device, _), kernels in sorted(steps.items(), key=lambda item: item[1].first):
+        firsts.setdefault(device, []).append(kernels.first)
+    everywhere = sorted(kernels.first for kernels in steps.values())
+
+    def spans(row: StepTime, step: StepKernels) -> List[int]:
+        starts = firsts.get(row.device, everywhere)
+        following = bisect_right(starts, step.first)
+        return [end - step.first for end in [step.last, *starts[following : following + 1]]]
+
+    return _compare(facts, "Stage + Bubble", lambda row: row.stage + row.bubble, spans)
 
 
 @check(
@@ -168,6 +170,26 @@ def op_statistic(facts: Facts) -> Result:
     if statistic.total and abs(statistic.ratio - hundred) > max(10_000, rounding * statistic.kinds):
         return failed("the ratios of op_statistic.csv sum to %.3f %%" % (statistic.ratio / PS_PER_US), **figures)
     return passed("%d kernels of %d types, counted and summed alike" % (statistic.kernels, statistic.kinds), **figures)
+
+
+@check(
+    "same-kernels",
+    catches="a trace of another rank or run beside the tables",
+    source="the start times of kernels are those of slices in trace_view.json, digit for digit: both come from msprof",
+    remedy=REMEDY,
+)
+def same_kernels(facts: Facts) -> Result:
+    if facts.kernels is None or facts.trace is None:
+        return absent("kernel_details.csv or trace_view.json is not there, or could not be read")
+    found, wanted = facts.kernels.starts.found_in(facts.trace.starts)
+    if not wanted or not facts.trace.starts:
+        return absent("the times of kernels and slices are not written alike")
+    figures: Dict[str, Any] = {"looked_for": wanted, "found": found}
+    if not found:
+        return failed("no kernel of kernel_details.csv is in trace_view.json", **figures)
+    if found < wanted:
+        return warned("%d of %d kernels are in trace_view.json" % (found, wanted), **figures)
+    return passed("the kernels looked for are all in trace_view.json", **figures)
 
 
 @check(

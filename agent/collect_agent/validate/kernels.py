@@ -7,6 +7,7 @@ import re
 from array import array
 from typing import Dict, List, Optional, Set, Tuple
 
+from .sketch import Sketch, time_key
 from .tables import Damage, columns, picoseconds, rows
 
 RATIO = re.compile(r"^(aic_|aiv_)?(mac|vec|mte2)(_exe)?_ratio$")
@@ -15,6 +16,10 @@ COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
 NAMED = ("Name", "Type", "Accelerator Core", "Start Time(us)", "Duration(us)", "Wait Time(us)")
 # Only at Level0 are these two left out.
 NAMED_LEVEL1 = ("Stream ID", "Task ID")
+SHAPES = tuple(side + what for side in ("Input ", "Output ") for what in ("Shapes", "Data Types", "Formats"))
+CORES = {"aic_": ("aicore_time(us)", "aic_total_cycles"), "aiv_": ("aiv_time(us)", "aiv_total_cycles")}
+# Every pipe is measured as a time and as a share, on all chips whose exports were seen.
+PIPE = re.compile(r"^((?:aic_|aiv_)?(?:mac|vec|scalar|mte1|mte2|mte3|fixpipe))_(time\(us\)|ratio)$")
 MANY_TYPES = 1000
 
 Step = Tuple[str, str]  # Device_id and Step Id as written, "" where the column or the value is not there
@@ -67,14 +72,14 @@ class Union:
 
 
 class StepKernels:
-    """The kernels of one step on one device; times in picoseconds, `first` and `last` of the epoch."""
+    """The kernels of one step on one device, from `first` start to `last` end; times in picoseconds of the epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
         self.kernels = 0
         self.communication = 0
         self.duration = 0
-        self.first: Optional[int] = None
-        self.last = 0
+        self.first = first
+        self.last = first
         self.computing = Union()
         self.communicating = Union()
 
@@ -95,10 +100,11 @@ class Kernels:
         self.measured_rows = 0  # AI-core rows with a number in a ratio column
         self.nonzero_rows = 0
         self.compile_names = 0
+        self.starts = Sketch()
 
     @property
     def first(self) -> Optional[int]:
-        return min((step.first for step in self.steps.values() if step.first is not None), default=None)
+        return min((step.first for step in self.steps.values()), default=None)
 
     @property
     def last(self) -> int:
@@ -106,7 +112,14 @@ class Kernels:
 
     def missing(self, level0: bool) -> List[str]:
         """Columns that must be there by name and are not."""
-        wanted = NAMED if level0 else NAMED + NAMED_LEVEL1
+        wanted = list(NAMED if level0 else NAMED + NAMED_LEVEL1)
+        wanted += SHAPES if not set(SHAPES).isdisjoint(self.columns) else ()
+        pipes = {match.group(1) for match in map(PIPE.match, self.columns) if match}
+        wanted += [pipe + end for pipe in sorted(pipes) for end in ("_time(us)", "_ratio")]
+        for core, whole in CORES.items():
+            wanted += whole if any(pipe.startswith(core) for pipe in pipes) else ()
+        if self.compute_rows and "Block Num" not in self.columns:
+            wanted.append("Block Dim")
         return [name for name in wanted if name not in self.columns]
 
 
@@ -131,13 +144,14 @@ def read(raw: io.RawIOBase) -> Kernels:
         kernels.cores[core] = kernels.cores.get(core, 0) + 1
         if len(kernels.cores) > MANY_TYPES:
             raise Damage("names more than %d accelerator cores" % MANY_TYPES)
+        kernels.starts.add(time_key(row[start_at]))
         start, duration = picoseconds(row[start_at]), picoseconds(row[duration_at])
         key = (row[device_at] if device_at is not None else "", row[step_at] if step_at is not None else "")
         step = kernels.steps.get(key)
         if step is None:
-            step = kernels.steps[key] = StepKernels()
+            step = kernels.steps[key] = StepKernels(start)
         step.kernels += 1
-        step.first = start if step.first is None else min(step.first, start)
+        step.first = min(step.first, start)
         step.last = max(step.last, start + duration)
         if core in COMMUNICATION_CORES or name.startswith("hcom_"):
             step.communication += 1

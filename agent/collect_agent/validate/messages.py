@@ -24,14 +24,8 @@ class Message(NamedTuple):
     remedy: str
 
 
+# Causes first: a line is explained by the first that fits, and the last few stand around every other.
 MESSAGES: Tuple[Message, ...] = (
-    Message(
-        "task-failed",
-        r"Task \S+ (run failed|has not run successfully)",
-        "error",
-        "a parser failed, or was never started because something that it depends on failed",
-        "look for the first ERROR before it; mend that and run torch_npu.profiler.profiler.analyse() on the raw data",
-    ),
     Message(
         "msprof-missing",
         r"'?msprof'? command not found|Failed to find msprof\.py path",
@@ -94,20 +88,6 @@ MESSAGES: Tuple[Message, ...] = (
         "warning",
         "host and device records are not linked: harmless without CPU activity, else steps cannot be told apart",
         "ignore it when every file is complete; else collect with CPU and NPU activities, synchronising before step()",
-    ),
-    Message(
-        "file-failed",
-        r"Failed to generate \S+",
-        "error",
-        "the parser of that file raised; the traceback is in the same log",
-        "read the traceback, then parse the raw data again",
-    ),
-    Message(
-        "parse-raised",
-        r"Failed to parsing profiling data|Profiling data parsing failed",
-        "error",
-        "the whole parse raised, whatever success line follows",
-        "read the traceback in the log, then parse the raw data again",
     ),
     Message(
         "daemon",
@@ -173,13 +153,6 @@ MESSAGES: Tuple[Message, ...] = (
         "free space, or use a local disk",
     ),
     Message(
-        "call-swallowed",
-        r"Call \S+ failed\. Exception",
-        "error",
-        "a call of the profiler raised; torch_npu prints one line and goes on",
-        "the text behind 'Exception:' is the cause",
-    ),
-    Message(
         "bad-path",
         r"Invalid (input|profiling) path|path does not exist|symbolic link",
         "error",
@@ -192,6 +165,34 @@ MESSAGES: Tuple[Message, ...] = (
         "error",
         "the Python that msprof uses lacks a module",
         "install it into the python3 found first on PATH",
+    ),
+    Message(
+        "file-failed",
+        r"Failed to generate \S+",
+        "error",
+        "the parser of that file raised; the traceback is in the same log",
+        "read the traceback, then parse the raw data again",
+    ),
+    Message(
+        "parse-raised",
+        r"Failed to parsing profiling data|Profiling data parsing failed",
+        "error",
+        "the whole parse raised, whatever success line follows",
+        "read the traceback in the log, then parse the raw data again",
+    ),
+    Message(
+        "call-swallowed",
+        r"Call \S+ failed\. Exception",
+        "error",
+        "a call of the profiler raised; torch_npu prints one line and goes on",
+        "the text behind 'Exception:' is the cause",
+    ),
+    Message(
+        "task-failed",
+        r"Task \S+ (run failed|has not run successfully)",
+        "error",
+        "a parser failed, or was never started because something that it depends on failed",
+        "look for the first ERROR before it; mend that and run torch_npu.profiler.profiler.analyse() on the raw data",
     ),
 )
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import shutil
 import tempfile
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from . import aggregates, database, kernels, messages, trace
 from .facts import INFO_NAME, OUTPUT, Facts, FileFact, Info
-from .tables import CHUNK, Damage, rows
+from .tables import CHUNK, Damage
 
 MAX_INFO = 16 << 20
-RAW = re.compile(r"(PROF_|FRAMEWORK(/|$)|mindstudio_profiler)")
 
 
 class File(NamedTuple):
@@ -63,10 +61,11 @@ def observe(facts: Facts, file: File) -> None:
         elif folder == OUTPUT and name in _READERS:
             setattr(facts, *_READERS[name](file.raw))
         elif folder == OUTPUT and name.endswith(".csv"):
-            for _ in rows(file.raw):
-                pass
+            aggregates.other(file.raw, name)
         elif folder == OUTPUT and name.endswith(".json"):
             _document(file)
+    except ImportError:
+        pass  # no sqlite3 in this Python: the check of databases finds the file unread
     except Damage as damage:
         facts.damage[file.path] = str(damage)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Any, Dict, Iterable, Tuple
 
-from .facts import Facts
+from .facts import Facts, whole_numbers
+from .messages import MESSAGES
 from .registry import Result, absent, check, failed, passed, unproven, warned
+from .tables import whole_number
 
 MORE_STEPS = (
     "call step() once after every active step, the last one included: skip_first + wait + warmup + active calls"
@@ -29,7 +31,7 @@ def _recorded(facts: Facts) -> Dict[str, Tuple[int, ...]]:
 
 
 def _numbers(steps: Iterable[str]) -> Tuple[int, ...]:
-    return tuple(sorted({int(step) for step in steps if step.isdigit()}))
+    return tuple(sorted(whole_numbers(steps)))
 
 
 @check(
@@ -103,8 +105,9 @@ def kernels_per_step(facts: Facts) -> Result:
         return absent("no kernel_details.csv to look at")
     counts: Dict[int, int] = {}
     for (_, step), kernels in facts.kernels.steps.items():
-        if step.isdigit():
-            counts[int(step)] = counts.get(int(step), 0) + kernels.kernels
+        number = whole_number(step)
+        if number is not None:
+            counts[number] = counts.get(number, 0) + kernels.kernels
     if len(counts) < 2:
         return absent("fewer than two steps to compare")
     ordered = [counts[step] for step in sorted(counts)]
@@ -160,13 +163,13 @@ def freshness(facts: Facts) -> Result:
 @check(
     "log-messages",
     catches="lines of the profiler's logs that explain a failure",
-    source="the table of messages; a log line alone never fails a profile (troubles: both wordings follow good parses)",
+    source="the table of messages; a line alone never fails a profile, because the same lines follow good parses",
     remedy="see the message",
 )
 def log_messages(facts: Facts) -> Result:
     serious = [found for found in facts.messages if found.message.severity != "harmless"]
     if serious:
-        worst = min(serious, key=lambda found: found.message.severity != "error")
+        worst = min(serious, key=lambda found: (found.message.severity != "error", MESSAGES.index(found.message)))
         seen = [{"id": found.message.id, "line": found.line, "count": found.times} for found in serious]
         return warned("%s: %s" % (worst.line, worst.message.meaning), worst.message.remedy, messages=seen)
     logs = sum(path.startswith("logs/") for path in facts.files)

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 PS_PER_US = 10**6
 LINE_LIMIT = 1 << 24
+LONGEST_NUMBER = 20  # digits; microseconds of the epoch have 16
 CHUNK = 1 << 20
 
 csv.field_size_limit(LINE_LIMIT)  # call stacks of operator_details.csv pass the default of 128 KiB
@@ -45,8 +46,9 @@ def text(raw: io.RawIOBase, errors: str = "strict") -> io.TextIOWrapper:
 def rows(raw: io.RawIOBase) -> Iterator[List[str]]:
     """The header, then every row, all of the header's length.
 
-    Cells may hold line breaks (call stacks), lines may end in LF or CRLF. Raises Damage for a file that
-    ends inside a line, holds NUL bytes or no UTF-8, has a malformed quote or a row of another length.
+    Cells may hold line breaks (call stacks), lines may end in LF or CRLF. Raises Damage for a file that ends inside a
+    line, holds NUL bytes or no UTF-8, has a malformed quote, a row of another length, or none: neither torch_npu nor
+    msprof writes a table without rows.
     """
     reader = csv.reader(_lines(raw), strict=True)
     try:
@@ -61,6 +63,8 @@ def rows(raw: io.RawIOBase) -> Iterator[List[str]]:
             if len(row) != width:
                 raise Damage("has %d cells in line %d and %d columns" % (len(row), reader.line_num, width))
             yield row
+        if reader.line_num == 1:
+            raise Damage("has a header and no rows")
     except csv.Error as error:
         raise Damage("is not a CSV table at line %d: %s" % (reader.line_num, error)) from error
     except UnicodeDecodeError as error:
@@ -79,7 +83,7 @@ def _lines(raw: io.RawIOBase) -> Iterator[str]:
         if "\0" in line:
             raise Damage("holds NUL bytes")
         yield line
-    if before[-1] not in "\r\n":
+    if before[-1] != "\n":
         raise Damage("ends inside a line")
 
 
@@ -94,12 +98,21 @@ def picoseconds(cell: str) -> int:
     """
     cell = cell.strip()
     whole, _, fraction = cell.partition(".")
-    if whole.isdigit() and (not fraction or fraction.isdigit()):
+    if whole.isdecimal() and len(whole) < LONGEST_NUMBER and (not fraction or fraction.isdecimal()):
         return int(whole) * PS_PER_US + (int(fraction[:6].ljust(6, "0")) if fraction else 0)
     try:
-        return int(Decimal(cell) * PS_PER_US)  # negative, or with an exponent
-    except (InvalidOperation, ValueError, OverflowError):
-        raise Damage("holds %r where a time belongs" % cell[:40]) from None
+        value = Decimal(cell)  # negative, or with an exponent
+        if abs(value) < 10**LONGEST_NUMBER:
+            return int(value * PS_PER_US)
+    except (InvalidOperation, ValueError):
+        pass
+    raise Damage("holds %r where a time belongs" % cell[:40])
+
+
+def whole_number(cell: str) -> Optional[int]:
+    """A cell of decimal digits, else None."""
+    cell = cell.strip()
+    return int(cell) if cell.isdecimal() and len(cell) < LONGEST_NUMBER else None
 
 
 def microseconds(ps: int) -> float:

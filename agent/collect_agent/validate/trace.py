@@ -12,14 +12,16 @@ import json
 import re
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from .sketch import Sketch, time_key
 from .tables import Damage, text
 
 DEVICE_PROCESS = "Ascend Hardware"
-STEP = re.compile(r"ProfilerStep#(\d+)$")
+STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
 COMPILE = re.compile(r"AscendCL@(aclopCompileAndExecute|aclopCompile|opCompile)")
 # A compile shorter than this is the look-up of a cached operator: healthy 910A steps hold 177 of them (mean
 # 93 us).
 LONG_COMPILE_US = 10_000.0
+LONGEST_US = 1e18
 LARGEST_EVENT = 1 << 26
 PIECE = 1 << 16  # characters decoded at once: what fits the caches is three times as fast as the whole
 JOINTS = ("}, {", "},{")
@@ -168,6 +170,7 @@ class Trace(NamedTuple):
     device_slices: int
     device_span: Optional[Tuple[float, float]]
     steps: Dict[int, Tuple[float, float]]  # ProfilerStep number -> (ts, dur)
+    starts: Sketch  # of the slices that the device part added; empty when their times are no decimal strings
     compiles: int
     long_compiles: int
     long_compile_us: float
@@ -187,6 +190,7 @@ def read(raw: io.RawIOBase) -> Trace:
     spans: Dict[Any, _Span] = {}
     device_pids = set()
     steps: Dict[int, Tuple[float, float]] = {}
+    starts = Sketch()
     compiles = long_compiles = 0
     long_us = longest_us = 0.0
     for event in events(raw):
@@ -204,8 +208,10 @@ def read(raw: io.RawIOBase) -> Trace:
         try:
             start, duration = float(event["ts"]), float(event["dur"])
             span = spans.get(event["pid"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise Damage("has a slice without time or process, event %d" % count) from None
+        if not (-LONGEST_US < start < LONGEST_US and -LONGEST_US < duration < LONGEST_US):
+            raise Damage("has a slice with an impossible time, event %d" % count)
         if span is None:
             span = spans[event["pid"]] = _Span()
         span.count += 1
@@ -213,6 +219,8 @@ def read(raw: io.RawIOBase) -> Trace:
             span.first = start
         if start + duration > span.last:
             span.last = start + duration
+        if "cat" not in event and isinstance(event["ts"], str):
+            starts.add(time_key(event["ts"]))
         if isinstance(name, str):
             if name.startswith("ProfilerStep#"):
                 match = STEP.match(name)
@@ -230,6 +238,7 @@ def read(raw: io.RawIOBase) -> Trace:
         device_slices=sum(span.count for span in device),
         device_span=(min(s.first for s in device), max(s.last for s in device)) if device else None,
         steps=steps,
+        starts=starts,
         compiles=compiles,
         long_compiles=long_compiles,
         long_compile_us=long_us,

@@ -23,7 +23,7 @@ from collect_agent.archive import MANIFEST, ArchiveError, check_archive, extract
 from collect_agent.pack import pack
 from collect_agent.tarstream import walk
 
-FILES = {"profile_l1/decode/a.csv": b"Step,Computing\n1,2.5\n", "profile_l1/decode/b.json": os.urandom(700)}
+FILES = {"profile_l1/decode/a.csv": b"Step,Computing\n1,2.5\n", "profile_l1/decode/b.json": os.urandom(150)}
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ from collect_agent.validate import MESSAGES, explain
         ("Please use level1 or level2 if you want to collect aic metrics, reset aic metrics to None!", "metrics-reset"),
         ("Call stop failed. Exception: boom", "call-swallowed"),
         ("OSError: [Errno 28] No space left on device", "cannot-write"),
+        ("Failed to generate trace_view.json, error: [Errno 28] No space left on device", "cannot-write"),
         ("ModuleNotFoundError: No module named 'yaml'", "module-missing"),
         ("Invalid input path: /data/10:00:00", "bad-path"),
     ],

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import profiles
 from collect_agent.archive import extract
@@ -106,6 +110,7 @@ def test_an_archive_proves_itself_by_its_manifest(tmp_path: Path) -> None:
     result = validate(str(target))
     assert result["verdict"] == "valid"
     assert result["profiles"][0]["directory"] == f"profile_l1/decode/{directory.name}"
+    assert validate(str(tmp_path), {}) == {**validate(str(target), {}), "path": str(tmp_path)}  # as it is published
     assert verdicts(result)["archive"] == verdicts(result)["warmup-outside"] == verdicts(result)["steps"] == "pass"
     # Other expectations than those of the manifest.
     assert not_good(validate(str(target), {"level": "Level2"})) == {
@@ -226,14 +231,26 @@ def test_kernels_of_two_devices_in_one_file_are_held_against_their_own_rows(tmp_
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("msinsight-910b-l1-text", {"warmup-outside": "unproven"}),
-        ("msinsight-910b-l1-db", {"warmup-outside": "unproven"}),
-        ("msinsight-910b-l0-text", {"configuration": "fail", "warmup-outside": "unproven"}),
-        ("msinsight-910a-l0-text", {"configuration": "fail", "warmup-outside": "unproven"}),
+        ("msinsight-910b-l1-text", {"same-kernels": "warn"}),
+        ("msinsight-910b-l1-db", {}),
+        ("msinsight-910b-l0-text", {"same-kernels": "warn", "configuration": "fail"}),
+        ("msinsight-910a-l0-text", {"same-kernels": "warn", "configuration": "fail"}),
     ],
 )
 def test_real_exports(name: str, expected: dict[str, str]) -> None:
-    assert not_good(validate(str(SAMPLES / name))) == expected
+    """Their traces were shortened before they were published, all else is whole."""
+    assert not_good(validate(str(SAMPLES / name))) == {"warmup-outside": "unproven", **expected}
+
+
+def test_a_python_without_sqlite_judges_text_and_leaves_databases_unproven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, both = Profile(), Profile(export=("text", "db"))
+    for name, profile in (("text", text), ("both", both)):
+        profiles.write(tmp_path / name / "decode", profile)
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    assert validate(str(tmp_path / "text"), profiles.request(text))["verdict"] == "valid"
+    assert not_good(validate(str(tmp_path / "both"), profiles.request(both))) == {"database": "unproven"}
 
 
 def test_a_database_that_lacks_a_table_of_its_level(tmp_path: Path) -> None:
@@ -244,3 +261,55 @@ def test_a_database_that_lacks_a_table_of_its_level(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
     assert not_good(validate(str(directory)))["database"] == "fail"
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    profile = Profile(steps=3, kernels=5, export=("text", "db"), rank=0, collectives=True)
+    return profiles.write(tmp_path_factory.mktemp("everything") / "decode", profile)
+
+
+TOKENS = [
+    b"",
+    b"\0",
+    b'"',
+    b"\n",
+    b"[]",
+    b"{}",
+    b"null",
+    b"-1",
+    b"nan",
+    b"1e999",
+    b"N/A",
+    b"\xff",
+    b"9" * 30,
+    b"9" * 5000,
+]
+
+
+@given(data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_whatever_the_files_hold_there_is_an_answer(everything: Path, data: Any) -> None:
+    path = data.draw(st.sampled_from(sorted(path for path in everything.rglob("*") if path.is_file())))
+    whole = path.read_bytes()
+    word = data.draw(st.sampled_from(list(re.finditer(rb"[-\w.]+|[^\w]", whole))))
+    try:
+        path.write_bytes(whole[: word.start()] + data.draw(st.sampled_from(TOKENS)) + whole[word.end() :])
+        result = validate(str(everything.parent), profiles.request(Profile(steps=3, rank=0)))
+    finally:
+        path.write_bytes(whole)
+    json.dumps(result, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "expected", [{"steps": []}, {"since": "yesterday"}, {"warmup": {"decode": [1]}}, {"ranks": ["x"]}]
+)
+def test_expectations_that_cannot_be_read(tmp_path: Path, expected: dict[str, Any]) -> None:
+    """Those of a caller are a mistake of the caller, those of a manifest make it a bad one."""
+    profiles.write(tmp_path / "tree" / "decode")
+    with pytest.raises((AttributeError, TypeError, ValueError)):
+        validate(str(tmp_path / "tree"), expected)
+    target = tmp_path / "p.tar.gz"
+    document = {"expected": expected, "phases": expected.get("warmup", {})}
+    pack(tree(str(tmp_path / "tree"), "profile_l1"), str(target), manifest=lambda files: {**document, "files": files})
+    assert not_good(validate(str(target)))["manifest"] == "fail"

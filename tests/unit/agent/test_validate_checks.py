@@ -131,8 +131,9 @@ CASES: list[tuple[str, Callable[..., Any], str, str, dict[str, Any]]] = [
     ("configuration", ask(export=["text", "db"]), "fail", "exported as text, asked for db", {}),
     ("configuration", edit("profiler_info.json", '"Level1"', '"Level0"'), "fail", "collected at Level0", {}),
     ("files", remove("step_trace_time.csv"), "fail", "step_trace_time.csv is not there", {}),
-    ("files", remove("op_statistic.csv", "api_statistic.csv"), "fail", "api_statistic.csv are not there", {}),
-    ("files", remove("operator_details.csv"), "warn", "operator_details.csv is not there", {}),
+    ("files", remove("op_statistic.csv", "api_statistic.csv"), "fail", "op_statistic.csv are not there", {}),
+    ("files", remove("operator_details.csv"), "fail", "operator_details.csv is not there", {}),
+    ("files", remove("communication.json"), "warn", "communication.json is not there", {"collectives": True}),
     (
         "files",
         remove("ascend_pytorch_profiler.db"),
@@ -168,6 +169,16 @@ CASES: list[tuple[str, Callable[..., Any], str, str, dict[str, Any]]] = [
     ("columns", edit("kernel_details.csv", "Accelerator Core", "Task Type"), "fail", "no column Accelerator Core", {}),
     ("columns", edit("kernel_details.csv", "Stream ID", "Stream"), "fail", "no column Stream ID", {}),
     ("columns", edit("kernel_details.csv", "Step Id", "Step"), "warn", "cannot be told apart: no host records", {}),
+    ("columns", edit("kernel_details.csv", "aiv_vec_ratio", "aiv_vec_rate"), "fail", "no column aiv_vec_ratio", {}),
+    ("columns", edit("kernel_details.csv", "Input Shapes", "Inputs"), "fail", "no column Input Shapes", {}),
+    ("computing-union", edit("kernel_details.csv", "Step Id", "Step"), "fail", "step 1 .* has no kernels", {}),
+    (
+        "computing-union",
+        edit("step_trace_time.csv", r"\n0,", "\n3,"),
+        "fail",
+        "step 1 of device 3 .* has no kernels",
+        {},
+    ),
     ("pmu-values", edit("kernel_details.csv", "_ratio", "_rate"), "fail", r"no aic_\*/aiv_\* columns", {}),
     ("pmu-values", edit("kernel_details.csv", r"\b0\.\d+(?=[,\r])", "N/A"), "fail", "no AI-core row has a number", {}),
     ("pmu-values", edit("kernel_details.csv", r"\b0\.\d{3}\b", "0.0"), "fail", "all core counters are 0", {}),
@@ -190,17 +201,18 @@ CASES: list[tuple[str, Callable[..., Any], str, str, dict[str, Any]]] = [
     ("trace", edit("trace_view.json", "Ascend Hardware", "Hardware"), "fail", "no slice of the device", {}),
     ("database", cut("ascend_pytorch_profiler.db", 9000), "fail", "not a whole SQLite database", {"export": ("db",)}),
     ("database", drop_table("CANN_API"), "fail", "no rows in CANN_API", {"export": ("db",)}),
-    ("api-statistic", drop_rows("api_statistic.csv", 1, 2), "fail", "no rows", {}),
+    ("intact", drop_rows("api_statistic.csv", 1, 2), "fail", "has a header and no rows", {}),
+    ("intact", edit("operator_details.csv", "Call Stack", "Stack"), "fail", "no column Call Stack", {}),
     ("api-statistic", edit("api_statistic.csv", "20.001", "26.001"), "fail", "contradicts itself at StreamSync", {}),
-    ("computing-union", drop_rows("kernel_details.csv", 4), "fail", "step 1: Computing is", {}),
+    ("computing-union", drop_rows("kernel_details.csv", 4), "fail", "step 1 of device 0: Computing is", {}),
     (
         "communication-union",
         drop_rows("kernel_details.csv", 11),
         "fail",
-        "step 1: Communication is",
+        "step 1 of device 0: Communication",
         {"collectives": True},
     ),
-    ("stage-span", drop_rows("kernel_details.csv", 1), "fail", r"step 1: Stage \+ Bubble is", {}),
+    ("stage-span", drop_rows("kernel_details.csv", 1), "fail", r"step 1 .*: Stage \+ Bubble is", {}),
     ("step-sum", edit("step_trace_time.csv", r"^(.*\n\d+,\d+,)\d", r"\g<1>99"), "fail", "step 1: its parts sum to", {}),
     (
         "op-statistic",
@@ -218,6 +230,22 @@ CASES: list[tuple[str, Callable[..., Any], str, str, dict[str, Any]]] = [
         "the profiler was on from",
         {},
     ),
+    (
+        "same-kernels",
+        edit("trace_view.json", r'"ts": "(\d+)', r'"ts": "\g<1>7'),
+        "fail",
+        "no kernel of kernel_details",
+        {},
+    ),
+    (
+        "same-kernels",
+        edit("kernel_details.csv", r"(\.\d{3})\t", r"\g<1>5\t", 10),
+        "warn",
+        "40 of 50 kernels are in",
+        {},
+    ),
+    ("columns", edit("kernel_details.csv", "aiv_total_cycles", "cycles"), "fail", "no column aiv_total_cycles", {}),
+    ("columns", edit("kernel_details.csv", "Block Dim", "Blocks"), "fail", "no column Block Dim", {}),
     ("one-run", edit("trace_view.json", r'"ts": "1\d', '"ts": "10'), "fail", "trace_view.json covers", {}),
     ("steps", ask(steps={"decode": 6}), "fail", r"captured 5 of 6 requested steps \(window not closed\)", {}),
     ("steps", ask(steps={"decode": 4}), "fail", "captured 5 steps, requested 4", {}),
@@ -347,6 +375,8 @@ def test_every_check_is_documented_and_has_a_case_that_it_does_not_pass() -> Non
     for check in CHECKS.values():
         assert re.fullmatch(r"[a-z]+(-[a-z]+)*", check.id)
         assert check.catches and check.source and check.remedy
+    for rule in TREE_CHECKS.values():
+        assert rule.catches and rule.source and rule.remedy
     may_only_warn = {"kernels-per-step", "operator-types", "log-messages"}
     assert {case[0] for case in CASES if case[2] == "fail"} == (set(CHECKS) | set(TREE_CHECKS)) - may_only_warn
 

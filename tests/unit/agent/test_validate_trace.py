@@ -42,6 +42,7 @@ def raw(text: str | bytes) -> io.RawIOBase:
     return Bytes()
 
 
+@settings(deadline=None)
 @given(lists, chunks, st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_every_list_is_decoded_as_json_does(items: list[Any], chunk: int, indent: Any, ascii_only: bool) -> None:
     text = json.dumps(items, indent=indent, ensure_ascii=ascii_only)
@@ -54,7 +55,7 @@ def test_every_list_is_decoded_as_json_does(items: list[Any], chunk: int, indent
 
 
 @given(lists, chunks, st.data())
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None)
 def test_a_damaged_list_is_refused_exactly_when_json_refuses_it(items: list[Any], chunk: int, data: Any) -> None:
     text = json.dumps(items)
     at = data.draw(st.integers(0, len(text)))

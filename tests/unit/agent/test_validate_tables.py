@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from collect_agent.validate import aggregates, kernels, tables
 from collect_agent.validate.kernels import Union
+from collect_agent.validate.sketch import Sketch, time_key
 from collect_agent.validate.tables import Damage, picoseconds
 
 
@@ -123,3 +124,26 @@ def test_statistics_of_calls_must_agree_with_themselves() -> None:
     assert aggregates.api_statistic(io.BytesIO(header + good)) == (1, "")
     for bad in (good.replace(b"474.41", b"574.41"), good.replace(b"89.18", b"119.18"), good.replace(b",4,", b",5,")):
         assert aggregates.api_statistic(io.BytesIO(header + good + bad)) == (2, "launch")
+
+
+@given(st.sets(st.integers(0, 10**6)), st.sets(st.integers(0, 10**6)), st.integers(1, 30))
+def test_sketches_of_a_part_and_of_the_whole_agree(part: set[int], rest: set[int], limit: int) -> None:
+    def sketch(numbers: set[int]) -> Sketch:
+        made = Sketch()
+        made.LIMIT = limit
+        for number in numbers:
+            made.add(str(number))
+        return made
+
+    found, wanted = sketch(part).found_in(sketch(part | rest))
+    assert found == wanted <= limit
+    strangers, _ = sketch(rest - part).found_in(sketch(part))
+    assert strangers == 0
+
+
+def test_times_are_the_same_key_however_they_are_written() -> None:
+    assert (
+        len({time_key(text) for text in ("1736408883704643.210\t", "1736408883704643.21", " 1736408883704643.2100")})
+        == 1
+    )
+    assert time_key("1736408883704643.000") == time_key("1736408883704643") != time_key("1736408883704643.001")

@@ -8,5 +8,6 @@ Nothing here is an NPU: kernel times, power and memory figures are invented, and
 
 from .host import SimHost
 from .knobs import Knobs
+from .uses import Use
 
-__all__ = ["Knobs", "SimHost"]
+__all__ = ["Knobs", "SimHost", "Use"]

@@ -317,20 +317,6 @@ int aclrtFree(void *pointer) {
     return OK;
 }
 
-int aclrtMallocHost(void **pointer, size_t size) {
-    return posix_memalign(pointer, HEADER, size ? size : 1) ? OUT_OF_MEMORY : OK;
-}
-
-int aclrtMallocHostWithCfg(void **pointer, size_t size, void *config) {
-    (void)config;
-    return aclrtMallocHost(pointer, size);
-}
-
-int aclrtFreeHost(void *pointer) {
-    free(pointer);
-    return OK;
-}
-
 /* Virtual memory, which expandable segments are made of: address space first, physical pages later. */
 int aclrtReserveMemAddress(void **pointer, size_t size, size_t alignment, void *expected, uint64_t flags) {
     (void)alignment, (void)expected, (void)flags;
@@ -384,27 +370,4 @@ int aclrtMapMem(void *pointer, size_t size, size_t offset, void *handle, uint64_
 int aclrtUnmapMem(void *pointer) {
     (void)pointer; /* CANN names no size here; the pages go with the process */
     return OK;
-}
-
-int aclrtMemcpy(void *to, size_t room, const void *from, size_t size, int kind) {
-    (void)kind;
-    if (size > room) return INVALID_PARAM;
-    memmove(to, from, size);
-    return OK;
-}
-
-int aclrtMemcpyAsync(void *to, size_t room, const void *from, size_t size, int kind, void *stream) {
-    (void)stream;
-    return aclrtMemcpy(to, room, from, size, kind);
-}
-
-int aclrtMemset(void *pointer, size_t room, int32_t value, size_t size) {
-    if (size > room) return INVALID_PARAM;
-    memset(pointer, value, size);
-    return OK;
-}
-
-int aclrtMemsetAsync(void *pointer, size_t room, int32_t value, size_t size, void *stream) {
-    (void)stream;
-    return aclrtMemset(pointer, room, value, size);
 }

@@ -14,12 +14,14 @@ USAGES, HOLDERS, TORCH = "npu-smi info -t usages", "npu-smi info -t proc-mem", "
 class Process:
     """A process on a device, with the device memory it holds in MB (None where it is not told).
 
-    `name` is empty where npu-smi could not read it (a container without the host's PIDs).
+    `name` is empty where npu-smi could not read it (a container without the host's PIDs). `container_pid` is the pid
+    that it has in its container, from drivers that tell it.
     """
 
     pid: int
     name: str
     memory_mb: Optional[int]
+    container_pid: Optional[int] = None
 
 
 @dataclass(frozen=True)

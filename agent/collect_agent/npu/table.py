@@ -30,6 +30,7 @@ _COLUMN = re.compile(r"NPU Util\S*|\S+")
 # "29954/ 65536", "3347 / 65536" and "NA / 3513" are one value each; other values go by blanks
 _VALUE = re.compile(r"(?:[0-9]+|NA|-)\s*/\s*(?:[0-9]+|NA|-)(?!\S)|\S+")
 
+_PROCESS_CELL = re.compile(r" +(?:([0-9]{1,9})|NA|-) +")
 _BUS = re.compile(r"[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{2}){2}\.[0-9A-Fa-f]")
 # From this driver on, 310P and 910A have the table of processes too; the boards with 310B never have it.
 _FIRST_WITH_PROCESSES = 24
@@ -295,12 +296,13 @@ def _process(line: str, width: int) -> Process:
     """
     cells = line.split("|")[1:-1]
     surplus = len(cells) - width
-    if surplus < 0 or width < 4:
+    if surplus < 0 or width not in (4, 5):
         raise ValueError(line)
-    pid, memory = (re.fullmatch(r" +([0-9]{1,9}) +", cells[place]) for place in (1, 3 + surplus))
-    if pid is None or memory is None:
+    pid, memory, *in_container = (_PROCESS_CELL.fullmatch(cells[n]) for n in (1, *range(3 + surplus, len(cells))))
+    if not (pid and pid[1] and memory and memory[1] and all(in_container)):
         raise ValueError(line)
-    return Process(int(pid[1]), "|".join(cells[2 : 3 + surplus]).strip(), int(memory[1]))
+    container_pid = next((int(cell[1]) for cell in in_container if cell and cell[1]), None)
+    return Process(int(pid[1]), "|".join(cells[2 : 3 + surplus]).strip(), int(memory[1]), container_pid)
 
 
 def _cells(line: str) -> List[str]:

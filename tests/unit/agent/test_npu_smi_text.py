@@ -266,3 +266,10 @@ def test_a_table_that_was_cut_off_by_a_time_out_is_not_used() -> None:
 def test_a_whole_table_counts_in_spite_of_a_complaint_after_it() -> None:
     text = info(A2, [Die(0)]) + "npu get board type failed. ret is -9005\n"
     assert len(parse_info(text, status=211).devices) == 1
+
+
+def test_a_process_may_have_a_pid_of_its_own_in_a_container() -> None:
+    dies = [Die(0, processes=((326429, "", 33842, 117), (4711, "python", 108)))]
+    for layout, own in ((A2_26, 117), (A5_25_6, 117), (A2, None)):
+        first, second = parse_info(info(layout, dies)).devices[0].processes
+        assert (first.pid, first.container_pid, second.container_pid) == (326429, own, None)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from . import keys, openssh, python, session, toolkit
+from . import keys, openssh, python, session, told, toolkit
 from .files import link, write
 from .hostside import chips, driver
 from .knobs import Knobs
@@ -75,6 +75,7 @@ class SimHost:
         self.identity_file = self.root / "client" / "id_ed25519"
         self.known_hosts = self.root / "client" / "known_hosts"
         self._host = container_of
+        self._containers: list[SimHost] = []
         if container_of:
             phys = [device.phy for device in container_of.devices]
             self.devices = chips.visible(self.chip, container_of.devices, phys if visible is None else visible)
@@ -104,7 +105,6 @@ class SimHost:
         self._client_key = keys.stored(self.identity_file, keys.client_pair())
         self._host_key = keys.stored(self._ssh / "host_key", keys.generate())
         self._other_key = keys.generate().public
-        write(self.dir / "devices", driver.format_devices(self.devices))
         self._install_software()
         self._apply()
         try:
@@ -127,6 +127,9 @@ class SimHost:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
+        if self._host is not None and self in self._host._containers:
+            self._host._containers.remove(self)
+            self._tell()
         if self._mounted:
             subprocess.run(["umount", "-l", str(self.workdir)], check=True)
             self._mounted = False
@@ -177,6 +180,8 @@ class SimHost:
 
     def _share_devices(self) -> None:
         """What tells who uses a device: of its own, or the host's in a container."""
+        if self._host is not None and self not in self._host._containers:
+            self._host._containers.append(self)
         for name in driver.SHARED:
             if self._host is not None:
                 link(self.dir / name, self._host.dir / name)
@@ -234,37 +239,33 @@ class SimHost:
                 write(folder / "npu-smi", npu_smi, mode=0o755)
             else:
                 (folder / "npu-smi").unlink(missing_ok=True)
-        write(self.dir / "state", repr(self._state()) + "\n")
+        self._tell()
         write(self._ssh / "authorized_keys", self._client_key + "\n" if knobs.accept_key else "", mode=0o600)
 
     def _driver_version(self) -> str:
         of_host = self._host._driver_version() if self._host else chips.CHIPS[self.chip].driver
         return self.knobs.driver_version or of_host
 
-    def _state(self) -> dict[str, Any]:
-        """What npu-smi reads, as plain data."""
-        knobs = self.knobs
-        version = self._driver_version()
-        text = knobs.npu_smi_text
-        return {
-            "chip": self.chip,
-            "driver_version": version,
-            "tool_version": knobs.tool_version or version,
-            "host": str(self._host.dir) if self._host else None,
-            "devices": {logic: dict(said) for logic, said in knobs.devices.items()},
-            "processes": [dict(job) for job in knobs.processes],
-            "npu_smi": {
-                "text": text if text is None or isinstance(text, str) else dict(text),
-                "status": knobs.npu_smi_status,
-                "fails": list(knobs.npu_smi_fails),
-                "library_missing": not knobs.npu_smi_library,
-                "before": knobs.npu_smi_before,
-                "after": knobs.npu_smi_after,
-                "delay": knobs.npu_smi_delay,
-                "hangs": knobs.npu_smi_hangs,
-                "pids": knobs.npu_smi_pids,
-            },
-        }
+    def _tell(self) -> None:
+        """Make npu-smi and the runtimes, of this host and of its containers, say what all their knobs say."""
+        root = self._host or self
+        places = {host: told.Place(host.devices, host.knobs) for host in (root, *root._containers)}
+        for host, place in places.items():
+            version = host._driver_version()
+            said = told.said(place, places[root])
+            jobs = told.jobs(place, places[root], list(places.values()))
+            state = {
+                "chip": host.chip,
+                "driver_version": version,
+                "tool_version": host.knobs.tool_version or version,
+                "container": host is not root,
+                "devices": [tuple(device) for device in host.devices],
+                "said": said,
+                "jobs": jobs,
+                "npu_smi": told.answers(host.knobs),
+            }
+            write(host.dir / "state", repr(state) + "\n")
+            write(host.dir / "devices", driver.format_devices(told.runtime_devices(place, said, jobs)))
 
     def _announce(self) -> None:
         write(self.known_hosts, f"[{self.address}]:{self.port} {self.host_key}\n")

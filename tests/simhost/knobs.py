@@ -52,11 +52,12 @@ class Knobs:
     """What npu-smi says of devices, by logic id: ``health`` (a word), ``used_mb``, ``total_mb``, ``util`` (%),
     ``power``, ``temp``; ``silent``: without processes it has no line that says so; ``lost``, a device that fell off
     the bus: "orphan" (its first line is missing), "row" (both are), "heartbeat" (all is zero, the memory's total
-    too).  A ``used_mb`` above the idle baseline without a row in `processes` is use that a container hides."""
+    too).  A ``used_mb`` above the idle baseline without a row in `processes` is use that a container hides.  The
+    runtimes have the same memory, and no lost device; and what a host says, its containers say too."""
     processes: Sequence[Mapping[str, Any]] = ()
     """Other people's jobs: ``logic``, ``pid``, ``name`` ("": npu-smi cannot look it up), ``mb``, and at will
-    ``hidden`` (it takes memory but has no row) and ``container_pid``.  A container shows rows of its own
-    list, and the memory of the host's."""
+    ``hidden`` (it takes memory but has no row) and ``container_pid``.  A container shows rows of its own list
+    alone, its host those of all; everybody sees the memory."""
     accept_key: bool = True
     """Whether the account accepts the client's key."""
     announce_own_key: bool = True

@@ -190,6 +190,28 @@ def test_a_job_of_others_can_be_hidden_on_the_host_too(start: Start) -> None:
     assert rows(busy) == []
 
 
+def test_a_host_shows_the_jobs_of_its_containers_and_containers_hide_them_from_each_other(start: Start) -> None:
+    host = start()
+    one, two = (start(name, container_of=host, visible=[4]) for name in ("one", "two"))
+    idle = used(two)[0]
+    one.set_state(processes=[{"logic": 0, "pid": 77, "name": "train", "mb": 4000}])
+    assert [row[:2] for row in rows(host)] == [["4       0", "77"]]
+    assert rows(two) == []
+    assert used(two) == [idle + 4000] == [used(host)[4]]
+    one.stop()
+    assert used(two) == [idle]
+
+
+def test_the_runtimes_know_what_npu_smi_knows_of_memory_and_lost_devices(simhost: Start, runtime: str) -> None:
+    busy = {"processes": [{"logic": 0, "pid": 1, "name": "x", "mb": 60000}]}
+    host = simhost(npus=4, runtime=runtime, server="asyncssh", devices={1: {"lost": "orphan"}}, **busy)
+    free = "*(torch.npu.mem_get_info(i)[0] >> 20 for i in (0, 1))"
+    told = on(host, f'python3 -c "import torch, torch_npu; print(torch.npu.device_count(), {free})"')
+    count, first, second = map(int, told.split())
+    assert count == 3
+    assert first < 5536 < 60000 < second
+
+
 def test_npu_smi_in_a_container_can_speak_of_the_hosts_pids(start: Start) -> None:
     host = start(driver_version="26.0")
     inner = start("container", container_of=host, visible=[3], npu_smi_pids="host")

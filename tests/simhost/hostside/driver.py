@@ -1,6 +1,7 @@
 """The simulated Ascend driver: a directory that says which devices there are and who holds them.
 
-``devices``         one line per logic id: ``<logic> <npu> <chip> <total_mb> <idle_used_mb> <soc name> <phy>``
+``devices``         what the runtimes find, one line per logic id: ``<logic> <npu> <chip> <total_mb> <MB that others
+                    than holders use> <soc name> <phy>``
 ``holders/<pid>``   lines ``<phy> <mb>``, written by a process when it opens a device
 ``in-use/<phy>``    locked (fcntl) by a process as long as it has the device open
 ``use.log``         lines ``open <pid> <phy> <seconds> <pid that had it open, or ->`` and ``close <pid> <phy>
@@ -32,19 +33,13 @@ def format_devices(devices: list[Device]) -> str:
     return "".join(" ".join(str(field) for field in device) + "\n" for device in devices)
 
 
-def read_devices(directory: str) -> list[Device]:
-    """The devices of a driver directory, in the order of the file."""
-    with open(os.path.join(directory, "devices"), encoding="ascii") as lines:
-        rows = [line.split() for line in lines]
-    return [Device(*(int(field) for field in row[:5]), soc=row[5], phy=int(row[6])) for row in rows]
-
-
 def read_state(directory: str) -> dict:
     """The file ``state``, a Python literal: reading JSON would double the time that npu-smi takes to start.
 
-    ``chip`` (a name of ``chips.CHIPS``), ``driver_version``, ``tool_version``; ``host``: the directory of the host
-    that this is a container of, or None; ``devices``: logic id -> what npu-smi says instead, ``processes``: jobs of
-    other people, and ``npu_smi``: how it answers, as ``Knobs`` documents them.
+    ``chip`` (a name of ``chips.CHIPS``), ``driver_version``, ``tool_version``; ``container``: whether this is one;
+    ``devices``: those that npu-smi knows, in its order; ``said``: physical id -> what it says of one instead; ``jobs``:
+    those of other people, with ``phy`` and whether they are ``shown``; ``npu_smi``: how it answers.  ``Knobs``
+    documents the latter three.
     """
     with open(os.path.join(directory, "state"), encoding="utf-8") as file:
         return eval(file.read(), {"__builtins__": {}})

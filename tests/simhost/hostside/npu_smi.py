@@ -61,15 +61,13 @@ def answer(directory: str, state: dict, arguments: list[str]) -> tuple[str, int]
     refused = "Error parameter of %s\n" % " ".join(arguments), 1
     chip = chips.CHIPS[state["chip"]]
     layout = chips.layout(chip, state["driver_version"])
-    devices = driver.read_devices(directory)
-    dies = view.dies(directory, state, layout, devices)
+    dies, devices = view.dies(directory, state, layout)
     if arguments == ["info"]:
         printed = [die._replace(processes=die.processes[:MAX_ROWS_IN_TABLE]) for die in dies]
         return tables.info(layout, printed, state["tool_version"], state["driver_version"]), 0
     if arguments == ["info", "-m"]:
-        place = {(device.npu, device.chip): device for device in devices}
-        there = [place[die.npu, die.chip] for die in dies]
-        return lists.device_mapping(layout, dies, [one.logic for one in there], [one.phy for one in there]), 0
+        logic, phy = [device.logic for device in devices], [device.phy for device in devices]
+        return lists.device_mapping(layout, dies, logic, phy), 0
     if arguments == ["info", "-l"]:
         count = "Card Count" if chip.name == "310" else "Total Count"
         return lists.listing([die for die in dies if not die.orphan], count, chip.product), 0

@@ -22,42 +22,32 @@ def printed_name(name: str) -> str:
     return name.replace(":", "").replace("\t", "")[:15]
 
 
-def jobs(directory: str, state: dict, devices: list[driver.Device]) -> list[Job]:
-    """All that uses memory of `devices`: live holders, and the jobs of others that the state tells of."""
-    container = state["host"] is not None
+def jobs(directory: str, state: dict) -> list[Job]:
+    """All that uses devices: live holders, and the jobs of others that the state tells of."""
     found = []
     for pid, held in driver.holders(directory).items():
-        shown = not container or driver.born_in(pid) == directory
-        name = printed_name(driver.process_name(pid)) if shown else ""
-        if container and state["npu_smi"]["pids"] == "host":
+        shown = not state["container"] or driver.born_in(pid) == directory
+        if state["container"] and state["npu_smi"]["pids"] == "host":
             found += [Job(phy, pid + HOST_PID, "", mb, pid, shown) for phy, mb in held.items()]
         else:
+            name = printed_name(driver.process_name(pid)) if shown else ""
             found += [Job(phy, pid, name, mb, "NA", shown) for phy, mb in held.items()]
-    own = {device.logic: device.phy for device in devices}
-    found += [_told(job, own.get(job["logic"]), True) for job in state["processes"]]
-    if container:
-        found += [_told(job, job["logic"], False) for job in driver.read_state(state["host"])["processes"]]
+    for job in state["jobs"]:
+        inner = job.get("container_pid", "NA")
+        found.append(Job(job["phy"], job["pid"], printed_name(job["name"]), job["mb"], inner, job["shown"]))
     return sorted(found, key=lambda job: job.pid)
 
 
-def _told(job: dict, phy: int | None, shown: bool) -> Job:
-    shown = shown and not job.get("hidden", False)
-    return Job(phy, job["pid"], printed_name(job["name"]), job["mb"], job.get("container_pid", "NA"), shown)
-
-
-def dies(directory: str, state: dict, layout: Layout, devices: list[driver.Device]) -> list[Die]:
-    """The lines of `devices` in `layout`; those without any are left out, and orphans are marked."""
-    chip = CHIPS[state["chip"]]
-    overrides = {device.phy: dict(state["devices"].get(device.logic, ())) for device in devices}
-    if state["host"] is not None:
-        of_host = driver.read_state(state["host"])["devices"]
-        overrides = {phy: {**of_host.get(phy, {}), **own} for phy, own in overrides.items()}
-    using = jobs(directory, state, devices)
-    return [
-        _die(chip, layout, device, overrides[device.phy], [job for job in using if job.phy == device.phy])
-        for device in devices
-        if overrides[device.phy].get("lost") != "row"
+def dies(directory: str, state: dict, layout: Layout) -> tuple[list[Die], list[driver.Device]]:
+    """The devices that have lines in `layout`, with what the lines say; orphans are marked."""
+    chip, using = CHIPS[state["chip"]], jobs(directory, state)
+    devices = [driver.Device(*fields) for fields in state["devices"]]
+    shown = [device for device in devices if state["said"][device.phy].get("lost") != "row"]
+    lines = [
+        _die(chip, layout, device, state["said"][device.phy], [job for job in using if job.phy == device.phy])
+        for device in shown
     ]
+    return lines, shown
 
 
 def _die(chip: Chip, layout: Layout, device: driver.Device, said: dict, using: list[Job]) -> Die:

@@ -18,6 +18,20 @@ from harness import Tool, gone, leases
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
+# Steps that are long beside what a busy machine adds to one.
+STEADY = """
+import time
+import torch
+
+
+def load(device, options):
+    return torch.ones(4, 4).to(device)
+
+
+def forward(state):
+    time.sleep({step})
+    return state @ state
+"""
 TINY = {"tiny": {"adapter": "llama", "layers": 1, "hidden": 32, "intermediate": 64, "heads": 2, "kv_heads": 1}}
 
 
@@ -35,16 +49,19 @@ def overlapping(uses: Iterable[Any]) -> list[tuple[Any, Any]]:
     return pairs
 
 
+def steady(tool: Tool, *hosts: SimHost, step: float = 0.1) -> None:
+    (tool.directory / "steady.py").write_text(STEADY.format(step=step))
+    tool.inventory(*hosts, models={"steady": {"adapter": "./steady.py"}})
+
+
 def many(tool: Tool, count: int, *arguments: str, host: str = "ascend01") -> list[subprocess.Popen[str]]:
-    return [
-        tool.start("--host", host, "--model", "tiny", "--json", "--phase", "decode", *arguments) for _ in range(count)
-    ]
+    return [tool.start("--host", host, "--model", "steady", "--json", *arguments) for _ in range(count)]
 
 
 @pytest.mark.slow
 def test_forty_collectors_share_eight_devices(host: Start, tool: Tool, tmp_path: Path) -> None:
     ascend = host()
-    tool.inventory(ascend, models=TINY)
+    steady(tool, ascend)
     done = [process.communicate(timeout=300) for process in many(tool, 40, "--wait", "10m")]
     documents = [json.loads(out) for out, _ in done]
     assert [d.get("error") for d in documents if "error" in d] == []
@@ -58,7 +75,7 @@ def test_forty_collectors_share_eight_devices(host: Start, tool: Tool, tmp_path:
 @pytest.mark.slow
 def test_killed_controllers_leave_no_lease(host: Start, tool: Tool, tmp_path: Path) -> None:
     ascend = host(npus=2)
-    tool.inventory(ascend, models=TINY)
+    steady(tool, ascend)
     random.seed(0)
     running = many(tool, 10, "--wait", "5m")
     for victim in random.sample(running, 4):
@@ -77,7 +94,7 @@ def test_two_containers_of_one_host_share_its_devices(host: Start, tool: Tool, t
     shared = {"COLLECT_REMOTE_LEASE_DIR": str(tmp_path / "leases-shared")}
     machine = host("machine", npus=2)
     containers = [host(name, container_of=machine, env=shared) for name in ("box1", "box2")]
-    tool.inventory(*containers, models=TINY)
+    steady(tool, *containers)
     running = [p for box in ("box1", "box2") for p in many(tool, 3, "--wait", "5m", host=box)]
     documents = [json.loads(process.communicate(timeout=200)[0]) for process in running]
     assert [d["error"] for d in documents if "error" in d] == []
@@ -87,7 +104,7 @@ def test_two_containers_of_one_host_share_its_devices(host: Start, tool: Tool, t
 def test_waiting_ends_when_a_device_becomes_free(host: Start, tool: Tool) -> None:
     job = {"logic": 0, "pid": 4711, "name": "python", "mb": 20000}
     ascend = host(npus=1, processes=[job])
-    tool.inventory(ascend, models=TINY)
+    steady(tool, ascend)
     (process,) = many(tool, 1, "--wait", "2m")
     timer = threading.Timer(2.0, ascend.set_state, kwargs={"processes": []})
     timer.start()
@@ -109,7 +126,7 @@ def test_waiting_in_vain_gives_every_reason(host: Start, tool: Tool) -> None:
 
 def test_a_wait_can_be_interrupted(host: Start, tool: Tool, assert_clean: Callable[..., None]) -> None:
     ascend = host(npus=1, processes=[{"logic": 0, "pid": 4711, "name": "python", "mb": 20000}])
-    tool.inventory(ascend, models=TINY)
+    steady(tool, ascend)
     (process,) = many(tool, 1, "--wait", "10m")
     assert process.stderr is not None
     assert any("waiting for a device" in line for line in process.stderr)
@@ -119,24 +136,10 @@ def test_a_wait_can_be_interrupted(host: Start, tool: Tool, assert_clean: Callab
     assert_clean(ascend)
 
 
-INTRUDED = """
-import time
-import torch
-
-def load(device, options):
-    return torch.ones(4, 4).to(device)
-
-def forward(state):
-    time.sleep(0.3)
-    return state @ state
-"""
-
-
 def intruded(tool: Tool, ascend: SimHost, *arguments: str) -> Any:
     """A collection during which a stranger's process appears on the device."""
-    (tool.directory / "slow.py").write_text(INTRUDED)
-    tool.inventory(ascend, models={"slow": {"adapter": "./slow.py"}})
-    process = tool.start("--host", "ascend01", "--model", "slow", "--json", *arguments)
+    steady(tool, ascend, step=0.3)
+    (process,) = many(tool, 1, *arguments)
     assert process.stderr is not None
     said = ""
     for line in process.stderr:

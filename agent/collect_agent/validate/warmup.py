@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 from .facts import Facts
-from .registry import Result, absent, check, failed, passed, unproven
+from .registry import Result, absent, check, failed, passed, unproven, warned
 from .tables import microseconds, whole_number
 
 # Public documentation says that the first profiled step is inflated even when warm: below twice the others is normal.
@@ -18,12 +18,11 @@ NOT_STRIPPED_RATIO = 1.5
 NOT_STRIPPED_STEPS = 3
 LONGEST_COMPILE_US = 50_000.0
 COMPILE_SHARE = 0.05
+BUSY = "leave the first step out of the evaluation, or collect again when the host is quiet"
 
 
-def _outlier(first: float, others: List[float]) -> Optional[float]:
-    """The median of `others` when `first` is far above it (seconds), else None."""
-    usual = median(others)
-    return usual if first > OUTLIER_RATIO * usual and first - usual > OUTLIER_EXCESS_S else None
+def _far_above(step: float, usual: float) -> bool:
+    return step > OUTLIER_RATIO * usual and step - usual > OUTLIER_EXCESS_S
 
 
 def _peers(warmup: Dict[str, Any]) -> Tuple[List[float], List[float]]:
@@ -58,12 +57,14 @@ def warmup_outside(facts: Facts) -> Result:
     if not seconds:
         return unproven("the record of the warm-up has no step times of the window", **figures)
     peers, before = _peers(warmup)
-    usual = _outlier(seconds[0], peers or before[-1:] or seconds)
-    if usual is not None:
-        return unproven(
-            "the first step took %.3f s, the others %.3f s: warm-up may not have been over" % (seconds[0], usual),
-            **figures,
-        )
+    usual = median(peers or before[-1:] or seconds)
+    if _far_above(seconds[0], usual):
+        slow = "the first step took %.3f s, others %.3f s" % (seconds[0], usual)
+        # A warm-up step as fast as the window shows that nothing was left to warm up: then the host had other work.
+        if not before or _far_above(before[-1], usual):
+            why = "the last warm-up step was slow too" if before else "no warm-up step was of its kind"
+            return unproven("%s, and %s: warm-up may not have been over" % (slow, why), **figures)
+        return warned("%s, after a warm-up that was as fast: the host was busy" % slow, BUSY, **figures)
     return passed("%d warm-up steps before the window" % len(warmup["warmup_seconds"]), **figures)
 
 

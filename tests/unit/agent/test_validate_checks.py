@@ -305,9 +305,16 @@ CASES: list[tuple[str, Callable[..., Any], str, str, dict[str, Any]]] = [
     ),
     (
         "warmup-outside",
-        warm_up(step_seconds=[5.0, 0.1, 0.1]),
+        warm_up(warmup_seconds=[9.0, 4.0], step_seconds=[5.0, 0.1, 0.1]),
         "unproven",
-        r"the first step took 5\.000 s, the others 0\.100 s",
+        r"the first step took 5\.000 s, others 0\.100 s, and the last warm-up step was slow too",
+        {},
+    ),
+    (
+        "warmup-outside",
+        warm_up(warmup_seconds=[9.0, 0.1], step_seconds=[0.5, 0.1, 0.1]),
+        "warn",
+        "after a warm-up that was as fast: the host was busy",
         {},
     ),
     ("warmup-outside", ask(warmup={}), "unproven", "no record of the warm-up", {}),
@@ -410,7 +417,10 @@ def test_the_first_step_of_both_is_compared_with_its_own_kind(tmp_path: Path) ->
     asked = {"steps": {"both": 5}, "warmup": {"both": record}}
     assert judge(tmp_path, asked, "warmup-outside")["verdict"] == "pass"
     record["warmup_seconds"] = [9.0, 0.2, 0.1]
-    assert judge(tmp_path, asked, "warmup-outside")["verdict"] == "unproven"
+    assert judge(tmp_path, asked, "warmup-outside")["verdict"] == "warn"
+    record["step_seconds"][2] = 2.0  # a late hiccup is nothing that warm-up could have prevented
+    record["warmup_seconds"] = [9.0, 1.1, 0.1]
+    assert judge(tmp_path, asked, "warmup-outside")["verdict"] == "pass"
 
 
 def test_the_rule_of_the_downstream_analysis_is_told(tmp_path: Path) -> None:

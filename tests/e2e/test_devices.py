@@ -134,3 +134,13 @@ def test_a_host_that_hangs_does_not_hold_up_an_interrupt(host: Start, tool: Tool
     assert time.monotonic() - started < 3
     assert process.returncode == 130
     assert gone(ascend.processes), "npu-smi is not left behind"
+
+
+def test_a_survey_that_breaks_off_says_why(host: Start, tool: Tool, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$1" = --version ] && exec echo Python 3.11.7\necho MemoryError: no more\nexit 1\n')
+    python.chmod(0o755)
+    tool.inventory(host(npus=1), entries={"ascend01": {"python": str(python)}})
+    outcome = tool("devices", "--host", "ascend01")
+    assert outcome.status == 5
+    assert "the survey failed on the host: MemoryError: no more" in outcome.err

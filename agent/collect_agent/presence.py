@@ -6,7 +6,7 @@ Looked at right after the load and when the window has closed, beside the run an
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Dict, Iterable, List, Sequence, Set
+from typing import Any, Dict, List, Sequence, Set
 
 from . import npu, process
 from .failure import Failure
@@ -27,10 +27,9 @@ class Watch:
             self._seen[stage] = self._pool.submit(self._look, MOMENTS[stage])
 
     def seen(self) -> List[Dict[str, Any]]:
-        """What was seen, in order: {"when", "own": [pid], "strangers": [{"pid", "name", "memory_mb", "label"}]}, or
-        {"when", "error"} where npu-smi did not tell."""
+        """What was seen, in order: see `tell`."""
         self._pool.shutdown(wait=True)
-        return [future.result() for future in self._seen.values()]
+        return tell([future.result() for future in self._seen.values()])
 
     def _look(self, when: str) -> Dict[str, Any]:
         own = set(process.of_run(self._run_id))
@@ -41,27 +40,47 @@ class Watch:
             return {"when": when, "error": failure.message}
         own |= set(process.of_run(self._run_id))
         logic_ids = {device["logic"] for device in self.devices}
-        return {"when": when, **split([d for d in devices if d.logic in logic_ids], own, seen["in_container"])}
+        return {
+            "when": when,
+            "own": own,
+            "foreign_pids": seen["in_container"],
+            "rows": [(d.label, row) for d in devices if d.logic in logic_ids for row in d.processes],
+        }
 
 
-def split(devices: Iterable[npu.Device], own: Set[int], in_container: bool) -> Dict[str, Any]:
-    """The processes on `devices`, ours and others'. Pure.
+def tell(moments: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """{"when", "own": [pid], "strangers": [{"pid", "name", "memory_mb", "label"}]} of every moment, or {"when",
+    "error"} where npu-smi did not tell. Pure.
 
-    A container may show ids of another namespace: where none is ours, at most one a device is taken for ours, because
-    somebody has to be the process that we know to be there.
+    In a container npu-smi may show ids of the host's namespace. Where it never shows one of ours, the process that is
+    on each device right after our load is taken for ours, because we know that one of ours is there.
     """
-    rows = [(device, row) for device in devices for row in device.processes]
-    ours = sorted({row.pid for _, row in rows if row.pid in own})
-    others = [(device, row) for device, row in rows if row.pid not in own]
-    if in_container and not ours and len(others) <= len({device.logic for device, _ in others}):
-        others = []
+    looked = [moment for moment in moments if "error" not in moment]
+    own = {pid for moment in looked for pid in moment["own"]}
+    matched = any(_is_own(row, own) for moment in looked for _, row in moment["rows"])
+    if not matched and looked and looked[0]["foreign_pids"]:
+        first = looked[0]["rows"]
+        if len(first) == len({label for label, _ in first}):
+            own |= {row.pid for _, row in first}
+    return [_told(moment, own) for moment in moments]
+
+
+def _told(moment: Dict[str, Any], own: Set[int]) -> Dict[str, Any]:
+    if "error" in moment:
+        return moment
     return {
-        "own": ours,
+        "when": moment["when"],
+        "own": sorted({row.pid for _, row in moment["rows"] if _is_own(row, own)}),
         "strangers": [
-            {"pid": row.pid, "name": row.name, "memory_mb": row.memory_mb, "label": device.label}
-            for device, row in others
+            {"pid": row.pid, "name": row.name, "memory_mb": row.memory_mb, "label": label}
+            for label, row in moment["rows"]
+            if not _is_own(row, own)
         ],
     }
+
+
+def _is_own(row: npu.Process, own: Set[int]) -> bool:
+    return row.pid in own or row.container_pid in own
 
 
 def check(seen: Sequence[Dict[str, Any]], *, allow_shared: bool) -> Dict[str, Any]:

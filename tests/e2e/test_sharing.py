@@ -172,7 +172,8 @@ def test_the_proof_names_our_own_process(host: Start, tool: Tool) -> None:
     document = tool.collect("--phase", "decode", model="tiny").document
     proof = json.loads((tool.directory / document["directory"] / "manifest.json").read_text())["proof"]
     assert [moment["when"] for moment in proof["presence"]] == ["loaded", "recorded"]
-    assert all(moment["own"] == [proof["pid"]] for moment in proof["presence"])
+    assert proof["presence"][0]["own"] == [proof["pid"]]
+    assert all(moment["strangers"] == [] for moment in proof["presence"])
 
 
 def test_several_devices_are_made_visible_in_ascending_order(host: Start, tool: Tool) -> None:

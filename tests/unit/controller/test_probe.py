@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from collect_remote.probe import SOURCE
+from harness import gone
 
 OTHERS = sorted(str(path) for path in (Path.home() / ".pyenv/versions").glob("*/bin/python"))
 
@@ -55,7 +56,7 @@ def test_a_reader_that_goes_takes_a_hanging_npu_smi_along(tmp_path: Path) -> Non
         pids = (tmp_path / "pids").read_text().split() if (tmp_path / "pids").exists() else []
     probe.stdout.close()
     assert probe.wait(10) == 1
-    assert not [pid for pid in pids if b"sleep" in command(pid)]
+    assert gone(lambda: [int(pid) for pid in pids if b"sleep" in command(pid)])
 
 
 def command(pid: str) -> bytes:

@@ -17,9 +17,9 @@ import sys
 import time
 import traceback
 from types import FrameType
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
 
-from . import events, lease, manifest, process
+from . import acquire, events, lease, manifest, presence, process
 from .failure import Failure
 from .rundir import ARCHIVE, RunDir
 
@@ -37,8 +37,8 @@ def supervise(run: RunDir) -> int:
     plan = run.read_plan()
     end: Dict[str, Any]
     try:
-        with _watched(run, plan):
-            end = {"status": "done", **_pipeline(run, plan, journal)}
+        with _watched(run, plan) as limit:
+            end = {"status": "done", **_pipeline(run, plan, journal, limit)}
     except Failure as failure:
         end = {"status": "failed", "error": failure.to_json()}
     except OSError as error:
@@ -60,38 +60,43 @@ def supervise(run: RunDir) -> int:
     return 0 if end["status"] == "done" else 1
 
 
-def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal) -> Dict[str, Any]:
+def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit: Limit) -> Dict[str, Any]:
+    held = acquire.acquire(plan, run.id, journal.write)
+    limit.start(plan["deadline_s"])
+    journal.write(stage="lease", devices=held.devices)
     started = time.time()
-    held = _lease(plan, run, journal)
-    device = held.device
+    watch = presence.Watch(run.id, held.devices)
     try:
         worker = _start_worker(run, plan, held)
         # The worker has a model to load: what comes after it is imported meanwhile.
         from . import archive, harvest, pack, validate
 
-        _follow_worker(run, worker, journal)
+        _follow_worker(run, worker, journal, watch)
+        seen = watch.seen()
     finally:
-        os.close(held.descriptor)
+        held.release()
 
     journal.write(stage="harvest")
     found = harvest.harvest(run, plan, emit=journal.write)
 
     journal.write(stage="validate")
     phases = manifest.phases(journal.events)
-    expected = dict(plan["expected"], since=started, warmup=phases)
-    verdict = validate.validate(run.profile, expected)
-    if verdict["verdict"] != "valid":
+    verdict = validate.validate(run.profile, dict(plan["expected"], since=started, warmup=phases))
+    verdict["checks"].append(presence.check(seen, allow_shared=plan["allow_shared"]))
+    complaints = _complaints(verdict)
+    if complaints:
         raise Failure(
             "ProfileInvalid",
-            "the profile is {}: {}".format(verdict["verdict"], "; ".join(_complaints(verdict)) or "no check passed"),
-            "the raw data are kept on the host in {}".format(run.profile),
+            "the profile is not valid: " + "; ".join(message for message, _ in complaints),
+            "; ".join([remedy for _, remedy in complaints[:1]] + ["the data are kept on the host in " + run.profile]),
         )
 
     journal.write(stage="pack")
+    proof = dict(manifest.reported(journal.events, "import", "device") or {}, presence=seen)
     packed = pack.pack(
         harvest.members(found),
         run.archive,
-        manifest=lambda files: manifest.document(run, plan, journal.events, device, phases, verdict, files),
+        manifest=lambda files: manifest.document(run, plan, journal.events, proof, phases, verdict, files),
         on_progress=_Pace(journal, "pack"),
     )
     journal.write(stage="check")
@@ -102,23 +107,7 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal) -> Dic
             {"name": ARCHIVE, "size": packed["size"], "sha256": packed["sha256"]},
             {"name": os.path.basename(run.log), "size": log_size, "sha256": log_sha256},
         ],
-        "device": device,
     }
-
-
-def _lease(plan: Dict[str, Any], run: RunDir, journal: events.Journal) -> lease.Lease:
-    try:
-        held, holders = lease.take(plan["devices"], run.id)
-    except OSError as error:
-        raise Failure(
-            "EnvironmentUnfit",
-            "cannot use the lease directory: {}".format(error),
-            "make it writable for all users (mode 1777), or name another in {}".format(lease.DIRECTORY_VARIABLE),
-        ) from error
-    if held is None:
-        raise Failure("NoFreeDevice", "; ".join(holders), "wait for that run to end, or name another device")
-    journal.write(stage="lease", device=held.device)
-    return held
 
 
 class Worker:
@@ -128,7 +117,7 @@ class Worker:
         self.program, self.pipe = program, pipe
 
 
-def _start_worker(run: RunDir, plan: Dict[str, Any], held: lease.Lease) -> Worker:
+def _start_worker(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Worker:
     """Start the plan's program on the leased device, and no other; it inherits the lease and dies with us."""
     readable, writable = os.pipe()
     names = {"python": sys.executable, "agent": os.path.abspath(sys.argv[0]), "run": run.path}
@@ -136,7 +125,8 @@ def _start_worker(run: RunDir, plan: Dict[str, Any], held: lease.Lease) -> Worke
     environment.update(plan["env"])
     environment.update(
         {
-            "ASCEND_RT_VISIBLE_DEVICES": str(held.device["logic"]),
+            # Ascending, or CANN refuses them all (and torch.npu.is_available() quietly says no).
+            "ASCEND_RT_VISIBLE_DEVICES": ",".join(str(n) for n in sorted(d["logic"] for d in held.devices)),
             "PYTHONUNBUFFERED": "1",
             events.PIPE_VARIABLE: str(writable),
         }
@@ -146,14 +136,14 @@ def _start_worker(run: RunDir, plan: Dict[str, Any], held: lease.Lease) -> Worke
         cwd=run.work,
         env=environment,
         stdin=subprocess.DEVNULL,
-        pass_fds=(writable, held.descriptor),
+        pass_fds=(writable, *held.descriptors),
         preexec_fn=process.die_with_parent,
     )
     os.close(writable)
     return Worker(program, os.fdopen(readable, "rb"))
 
 
-def _follow_worker(run: RunDir, worker: Worker, journal: events.Journal) -> None:
+def _follow_worker(run: RunDir, worker: Worker, journal: events.Journal, watch: presence.Watch) -> None:
     """Relay the worker's events until it has ended; Failure when it did not end well."""
     error: Optional[Dict[str, str]] = None
     with worker.pipe:
@@ -161,12 +151,24 @@ def _follow_worker(run: RunDir, worker: Worker, journal: events.Journal) -> None
             if event["stage"] == "error":
                 error = {key: event[key] for key in ("kind", "message", "remedy")}
             else:
+                _prove(event, watch.devices)
+                watch.enter(event["stage"])
                 journal.write(**event)
     status = worker.program.wait()
     if error:
         raise Failure(**error)
     if status:
         raise Failure("RunFailed", _death(status, run.log), "read {}".format(run.log))
+
+
+def _prove(event: events.Event, devices: List[lease.Device]) -> None:
+    """The program must see exactly the devices it was given: otherwise it could be on somebody else's."""
+    if event["stage"] == "import" and "device" in event and event["device"]["count"] != len(devices):
+        raise Failure(
+            "EnvironmentUnfit",
+            "{} devices were made visible, and torch.npu counts {}".format(len(devices), event["device"]["count"]),
+            "see that nothing in the host's Python or `env` changes ASCEND_RT_VISIBLE_DEVICES",
+        )
 
 
 def _relay(worker: Worker) -> Iterator[events.Event]:
@@ -185,13 +187,27 @@ def _relay(worker: Worker) -> Iterator[events.Event]:
             return
 
 
+class Limit:
+    """The run's time limit; it counts from the moment the run has its device."""
+
+    def __init__(self) -> None:
+        self._end = float("inf")
+
+    def start(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self._end
+
+
 @contextlib.contextmanager
-def _watched(run: RunDir, plan: Dict[str, Any]) -> Iterator[None]:
-    """Raise a Failure in the body when the deadline passes, when nobody follows any more, or on SIGTERM."""
-    deadline = time.monotonic() + plan["deadline_s"]
+def _watched(run: RunDir, plan: Dict[str, Any]) -> Iterator[Limit]:
+    """Raise a Failure in the body when its time is over, when nobody follows any more, or on SIGTERM."""
+    limit = Limit()
 
     def tick(_number: int, _frame: Optional[FrameType]) -> None:
-        if time.monotonic() > deadline:
+        if limit.is_over:
             raise Failure(
                 "RunFailed",
                 "not finished after {:g} s (the run's time limit)".format(plan["deadline_s"]),
@@ -209,7 +225,7 @@ def _watched(run: RunDir, plan: Dict[str, Any]) -> Iterator[None]:
     signal.signal(signal.SIGALRM, tick)
     signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
     try:
-        yield
+        yield limit
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -234,11 +250,11 @@ def _storage_failure(run: RunDir, error: OSError) -> Failure:
     )
 
 
-def _complaints(verdict: Dict[str, Any]) -> List[str]:
-    """The messages of the checks that did not pass, those of the whole first."""
-    groups = [("", verdict["checks"])] + [(p["phase"], p["checks"]) for p in verdict["profiles"]]
+def _complaints(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
+    """(message, remedy) of every check that did not pass, those of the whole first."""
+    groups = [("", verdict["checks"])] + [(p["phase"] + ": ", p["checks"]) for p in verdict["profiles"]]
     return [
-        "{}{}".format(phase + ": " if phase else "", check["message"])
+        (phase + check["message"], check["remedy"])
         for phase, checks in groups
         for check in checks
         if check["verdict"] in ("fail", "unproven")

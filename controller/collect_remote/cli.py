@@ -8,12 +8,17 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import __version__
 from .errors import CollectError, UsageError
+
+if TYPE_CHECKING:
+    from .devices import Wish
+    from .fleet import Answer, Fleet
 
 
 def run() -> int:
@@ -71,8 +76,8 @@ def _complain(error: CollectError, as_json: bool) -> None:
         _print_json({"error": error.to_json()})
 
 
-def _print_json(document: Any) -> None:
-    json.dump(document, sys.stdout, indent=1, default=str)
+def _print_json(document: Any, indent: int | None = 1) -> None:
+    json.dump(document, sys.stdout, indent=indent, default=str)
     sys.stdout.write("\n")
 
 
@@ -104,7 +109,17 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
     what.add_argument("--warmup-steps", type=int, default=2, metavar="N", help="outside the profiler (default 2)")
     what.add_argument("--steps", type=int, metavar="N", help="active decode steps (default 10, forward 5, prefill 1)")
-    what.add_argument("--device", metavar="ID", help="NPU, NPU.chip or logic:N (default: the best free one)")
+    what.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="NPU, NPU.chip or logic:N (default: the best free one); again, or a,b, for more",
+    )
+    what.add_argument("--devices", type=int, default=1, metavar="N", help="how many, close together (default 1)")
+    _add_what_is_free(what)
+    what.add_argument("--wait", type=_duration, default=0.0, metavar="T", help="for a free device: 90s, 30m, 2h")
+    what.add_argument("--allow-shared", action="store_true", help="accept a profile that others disturbed")
     what.add_argument(
         "--timeout", type=_duration, default=3600.0, metavar="T", help="of the run: 90s, 30m, 2h (default 1h)"
     )
@@ -122,7 +137,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="other commands", metavar="COMMAND", parser_class=_Parser)
 
     devices = commands.add_parser("devices", parents=[shared], help="which NPUs are free, and why not")
-    devices.add_argument("--host", required=True)
+    devices.add_argument("--host", action="append", metavar="NAME", help="of the inventory; again, or a,b, for more")
+    devices.add_argument("--from-file", type=Path, metavar="TXT", help="a saved `npu-smi info`, instead of a host")
+    devices.add_argument("--map-file", type=Path, metavar="TXT", help="the `npu-smi info -m` that goes with it")
+    devices.add_argument(
+        "--watch", nargs="?", type=_duration, const=5.0, metavar="T", help="ask again and again, every T (default 5s)"
+    )
+    _add_what_is_free(devices)
     devices.set_defaults(command=_devices)
 
     validate = commands.add_parser("validate", parents=[shared], help="judge a profile: a directory or an archive")
@@ -133,6 +154,27 @@ def _parser() -> argparse.ArgumentParser:
     template.add_argument("--phase", choices=PHASES, default="both")
     template.set_defaults(command=_template)
     return parser
+
+
+def _add_what_is_free(parser: argparse._ActionsContainer) -> None:
+    from collect_agent.npu.judge import HEALTH_WORDS
+
+    parser.add_argument(
+        "--max-used", type=_amount, metavar="SIZE", help="memory that may be in use on a free device: 4GB, 4096MB, 10%%"
+    )
+    parser.add_argument(
+        "--allow-health", action="append", default=[], choices=HEALTH_WORDS, help="not only OK; again for more"
+    )
+
+
+def _amount(text: str) -> str:
+    from collect_agent.npu import UsageError, used_limit
+
+    try:
+        used_limit(text, 0)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error.message}: {error.remedy}") from error
+    return text
 
 
 def _duration(text: str) -> float:
@@ -155,7 +197,12 @@ def _collect(options: argparse.Namespace) -> int:
         phase=options.phase,
         warmup_steps=options.warmup_steps,
         steps=options.steps,
-        device=options.device,
+        devices=tuple(name.strip() for names in options.device for name in names.split(",")),
+        device_count=options.devices,
+        max_used=options.max_used,
+        allow_health=tuple(options.allow_health),
+        allow_shared=options.allow_shared,
+        wait=options.wait,
         level=options.level,
         aic_metrics=options.aic_metrics,
         with_stack=options.with_stack,
@@ -184,15 +231,78 @@ def _collect(options: argparse.Namespace) -> int:
 
 
 def _devices(options: argparse.Namespace) -> int:
-    from . import inventory, pipeline, render
+    from .devices import Wish
 
-    host = inventory.load(options.inventory or Path("inventory.yaml")).host(options.host)
-    verdicts = pipeline.devices(host)
+    if (options.host is None) == (options.from_file is None):
+        raise UsageError("name hosts, or a saved text", "devices --host HOST[,HOST...], or --from-file TXT")
+    wish = Wish(max_used=options.max_used, allow_health=tuple(options.allow_health))
+    if options.from_file:
+        if options.watch is not None:
+            raise UsageError("a saved text does not change", "leave out --watch")
+        return _show_devices([_saved_devices(options, wish)], options)
+    if options.map_file:
+        raise UsageError("--map-file goes with --from-file", "leave it out: a host is asked for its own")
+    from . import inventory
+    from .fleet import Fleet
+
+    known = inventory.load(options.inventory or Path("inventory.yaml"))
+    names = dict.fromkeys(name.strip() for names in options.host for name in names.split(","))
+    with Fleet([known.host(name) for name in names], wish) as fleet:
+        if options.watch is None:
+            return _show_devices(fleet.ask(), options)
+        return _watch_devices(fleet, options)
+
+
+def _saved_devices(options: argparse.Namespace, wish: Wish) -> Answer:
+    from collect_agent.npu import judge
+
+    from . import saved
+    from .fleet import Answer
+
+    name = str(options.from_file)
+    info, mapping = (None if path is None else _read(path) for path in (options.from_file, options.map_file))
+    try:
+        return Answer(name, judge(saved.read(info or "", mapping), wish))
+    except CollectError as error:
+        return Answer(name, error=error)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", "name a file with npu-smi's output") from error
+
+
+def _watch_devices(fleet: Fleet, options: argparse.Namespace) -> int:
+    in_place = sys.stdout.isatty() and not options.json
+    try:
+        while True:
+            started = time.monotonic()
+            answers = fleet.ask()
+            if in_place:
+                sys.stdout.write(f"\x1b[H\x1b[2J{time.strftime('%H:%M:%S')}, every {options.watch:g} s\n\n")
+            _show_devices(answers, options)
+            sys.stdout.write("" if options.json or in_place else "\n")
+            sys.stdout.flush()
+            time.sleep(max(0.0, started + options.watch - time.monotonic()))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _show_devices(answers: Sequence[Answer], options: argparse.Namespace) -> int:
+    from . import device_table, fleet
+
     if options.json:
-        _print_json(render.devices_document(verdicts))
+        document = device_table.document(answers)
+        _print_json(document, indent=1 if options.watch is None else None)
     else:
-        sys.stdout.write(render.devices_text(verdicts))
-    return 0
+        sys.stdout.write(device_table.text(answers))
+        sys.stdout.flush()
+        for answer in answers:
+            if answer.error:
+                _complain(answer.error, as_json=False)
+    return fleet.worst(answers)
 
 
 def _validate(options: argparse.Namespace) -> int:

@@ -6,6 +6,11 @@ where it happened (`stage`, `host`) and, for a run that failed, the end of its l
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+from collect_agent.failure import Failure
+
 
 class CollectError(Exception):
     """Root of all errors this package raises on purpose."""
@@ -14,16 +19,12 @@ class CollectError(Exception):
 
     def __init__(self, message: str, remedy: str = "", *, stage: str = "", host: str = "") -> None:
         super().__init__(message)
+        self.kind = type(self).__name__  # as it stands in `--json` output
         self.message = message
         self.remedy = remedy
         self.stage = stage
         self.host = host
         self.log: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """The class name, as it stands in `--json` output."""
-        return type(self).__name__
 
     def to_json(self) -> dict[str, str]:
         return {
@@ -103,11 +104,27 @@ class Interrupted(CollectError):
     exit_code = 130
 
 
-def from_agent(error: dict[str, str], *, stage: str, host: str) -> CollectError:
-    """The error that the agent reported, as one of ours; an unknown kind is a failed run."""
+def from_agent(error: dict[str, str], *, stage: str = "", host: str = "") -> CollectError:
+    """The error that the agent reported, as one of ours; an unknown kind is a failed run.
+
+    The failures of npu-smi are many, and all mean that the host is not fit: they keep their kind.
+    """
     classes: dict[str, type[CollectError]] = {
         cls.__name__: cls
-        for cls in (NoFreeDevice, EnvironmentUnfit, RunFailed, ProfileInvalid, StorageError, Interrupted)
+        for cls in (UsageError, NoFreeDevice, EnvironmentUnfit, RunFailed, ProfileInvalid, StorageError, Interrupted)
     }
-    cls = classes.get(error["kind"], RunFailed)
-    return cls(error["message"], error["remedy"], stage=stage, host=host)
+    message, remedy = error["message"], error["remedy"]
+    if error["kind"].startswith("NpuSmi"):
+        unfit = EnvironmentUnfit(message, remedy, stage=stage, host=host)
+        unfit.kind = error["kind"]
+        return unfit
+    return classes.get(error["kind"], RunFailed)(message, remedy, stage=stage, host=host)
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """What the agent's pure parts raise when they are used here, as errors of ours."""
+    try:
+        yield
+    except Failure as failure:
+        raise from_agent(failure.to_json()) from failure

@@ -9,24 +9,25 @@ import contextlib
 import dataclasses
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from collect_agent import archive
+from collect_agent import archive, npu
+from collect_agent.acquire import described
 from collect_agent.events import Event
 from collect_agent.manifest import stages
 from collect_agent.rundir import ARCHIVE
 from collect_agent.tarstream import ArchiveError
 
-from . import __version__, deploy, npu_smi, store, transfer
-from .devices import Device, Verdict, choose, judge, visible_ids
+from . import __version__, deploy, store, transfer
+from .devices import Group, Verdict, groups, verdicts
 from .errors import (
     CollectError,
-    EnvironmentUnfit,
     Interrupted,
+    NoFreeDevice,
     StorageError,
     TransferError,
     UnreachableError,
@@ -60,7 +61,8 @@ class Preview:
     """What a run would do: `collect-remote --dry-run`."""
 
     facts: Facts
-    devices: tuple[Device, ...]
+    verdicts: tuple[Verdict, ...]
+    devices: Group
     plan: Plan
     agent: str
 
@@ -77,8 +79,8 @@ def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Re
     agent = deploy.build()
     log = _Log(on_event)
     with _told(log, host.name), store.incoming(place) as incoming, _opened(host, log) as remote:
-        facts, candidates = _prepare(request, host, remote, agent, log)
-        run = Run(remote, facts, agent, document(request, run_id, plan, facts, candidates, agent))
+        facts, judged = _prepare(request, host, remote, agent, log)
+        run = Run(remote, facts, agent, document(request, run_id, plan, facts, judged, agent))
         log(stage="start", run=run_id, upload=not facts.agent_present)
         files = _follow(run, log)["files"]
         log.kept = run.directory
@@ -101,12 +103,12 @@ def preview(request: Request, host: Host, on_event: OnEvent | None = None) -> Pr
     agent = deploy.build()
     log = _Log(on_event)
     with _told(log, host.name), _opened(host, log) as remote:
-        facts, candidates = _prepare(request, host, remote, agent, log)
-    return Preview(facts, tuple(candidates), plan, agent.name)
+        facts, judged = _prepare(request, host, remote, agent, log)
+    return Preview(facts, judged, groups(judged, request.wish)[0], plan, agent.name)
 
 
 def document(
-    request: Request, run_id: str, plan: Plan, facts: Facts, candidates: list[Device], agent: deploy.Agent
+    request: Request, run_id: str, plan: Plan, facts: Facts, judged: Sequence[Verdict], agent: deploy.Agent
 ) -> dict[str, Any]:
     """What the agent gets on its standard input: see `collect_agent.start`."""
     asked = dataclasses.asdict(request)
@@ -124,9 +126,12 @@ def document(
             "cann": facts.cann_version,
             **facts.versions,
         },
-        "devices": [
-            {"label": d.label, "npu": d.npu, "chip": d.chip, "logic": d.logic, "name": d.name} for d in candidates
-        ],
+        "wish": dataclasses.asdict(request.wish),
+        "groups": [[described(device) for device in group] for group in npu.groups(judged, request.wish)],
+        "refused": npu.reasons(judged, request.wish),
+        "visible_devices": facts.visible_devices,
+        "allow_shared": request.allow_shared,
+        "wait_s": request.wait,
         "files": dict(plan.files),
         "argv": list(plan.argv),
         "env": dict(plan.env),
@@ -141,7 +146,7 @@ def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
     log = _Log(on_event)
     with _told(log, host.name), _opened(host, log) as remote:
         log(stage="survey")
-        return _verdicts(survey(remote, host, deploy.build().name))
+        return verdicts(survey(remote, host, deploy.build().name))
 
 
 def deploy_agent(host: Host) -> str:
@@ -215,24 +220,19 @@ def _plan(request: Request, host: Host) -> Plan:
 
 def _prepare(
     request: Request, host: Host, remote: Remote, agent: deploy.Agent, log: _Log
-) -> tuple[Facts, list[Device]]:
-    """What the host is like, and the devices that may be used on it, best first."""
+) -> tuple[Facts, tuple[Verdict, ...]]:
+    """What the host is like, and what may be used on it; NoFreeDevice here only when nobody wants to wait."""
     log(stage="survey")
     facts = survey(remote, host, agent.name)
     check(facts)
     log(stage="choose")
-    return facts, choose(_verdicts(facts), request.device)
-
-
-def _verdicts(facts: Facts) -> tuple[Verdict, ...]:
-    if facts.npu_smi is None:
-        raise EnvironmentUnfit(
-            "npu-smi is not on PATH, nor in /usr/local/sbin, /usr/local/bin or /usr/local/dcmi",
-            "install the driver's tools, or mount npu-smi into the container",
-        )
-    (status, info), (_, mapping) = facts.npu_smi_output
-    found = npu_smi.devices(info, mapping, in_container=facts.in_container, status=status)
-    return judge(found, allowed=visible_ids(facts.visible_devices))
+    judged = verdicts(facts, request.wish)
+    try:
+        groups(judged, request.wish)
+    except NoFreeDevice:
+        if not request.wait:
+            raise
+    return facts, judged
 
 
 def _follow(run: Run, log: _Log) -> Event:

@@ -13,6 +13,7 @@ TITLES = {
     "survey": "looking at the host",
     "choose": "choosing a device",
     "start": "starting the run",
+    "wait": "waiting for a device",
     "lease": "leasing a device",
     "import": "importing torch_npu",
     "load": "loading the model",
@@ -104,8 +105,10 @@ def reporter(out: TextIO | None = None) -> Plain | Bars:
 
 
 def _detail(event: Event) -> str:
-    if event["stage"] == "lease" and "device" in event:
-        return str(event["device"]["label"])
+    if event["stage"] == "lease":
+        return ", ".join(device["label"] for device in event["devices"])
+    if event["stage"] == "wait":
+        return f"{'; '.join(event['reasons'])} ({event['left_s']} s left)"
     if event["stage"] in ("warmup", "profile") and "step" in event:
         return f"{event['kind']} step {event['step']} of {event['of']}, {event['seconds'] * 1e3:.1f} ms"
     if "bytes" in event and event["bytes"] == event["of"] and event["of"]:

@@ -6,13 +6,12 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .devices import Verdict
 from .pipeline import Preview, Result
 
 
 def result_document(result: Result) -> dict[str, Any]:
     manifest = result.manifest
-    keys = ("run_id", "host", "model", "route", "device", "versions", "phases", "stages", "verdict")
+    keys = ("run_id", "host", "model", "route", "devices", "versions", "phases", "stages", "verdict")
     return {
         "directory": str(result.directory),
         "archive": {"path": str(result.archive), **manifest["archive"]},
@@ -23,10 +22,11 @@ def result_document(result: Result) -> dict[str, Any]:
 def result_text(result: Result) -> str:
     manifest = result.manifest
     checks = sum(len(profile["checks"]) for profile in manifest["profiles"]) + len(manifest["checks"])
-    device, size = manifest["device"], manifest["archive"]["size"]
+    size = manifest["archive"]["size"]
+    devices = ", ".join(f"{device['label']} {device['name']}" for device in manifest["devices"])
     lines = [
         f"{result.archive}  {size / 1e6:.1f} MB, {manifest['verdict']} ({checks} checks)",
-        f"  on {manifest['host']}, {device['label']} {device['name']}, torch_npu {manifest['versions']['torch_npu']}",
+        f"  on {manifest['host']}, {devices}, torch_npu {manifest['versions']['torch_npu']}",
     ]
     lines += [f"  {phase}: {_steps(window)}" for phase, window in manifest["phases"].items()]
     return "\n".join(lines) + "\n"
@@ -45,10 +45,10 @@ def _steps(window: dict[str, Any]) -> str:
 
 def preview_document(preview: Preview) -> dict[str, Any]:
     return {
-        "device": dataclasses.asdict(preview.devices[0]),
+        "devices": [dataclasses.asdict(device) for device in preview.devices],
         "plan": dataclasses.asdict(preview.plan),
         "agent": {"name": preview.agent, "upload": not preview.facts.agent_present},
-        "facts": {key: value for key, value in dataclasses.asdict(preview.facts).items() if key != "npu_smi_output"},
+        "facts": {key: value for key, value in dataclasses.asdict(preview.facts).items() if key != "npu"},
     }
 
 
@@ -56,7 +56,7 @@ def preview_text(preview: Preview) -> str:
     plan, facts = preview.plan, preview.facts
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items() if version)
     lines = [
-        f"device    {preview.devices[0].label} {preview.devices[0].name}",
+        *(f"device    {device.label} {device.name}" for device in preview.devices),
         f"python    {facts.python} ({versions})",
         f"setup     {', '.join(facts.setup) or 'none found'}",
         f"workdir   {facts.workdir}, {facts.free_bytes / 2**30:.1f} GiB free",
@@ -67,16 +67,6 @@ def preview_text(preview: Preview) -> str:
     for name, text in plan.files.items():
         lines += [f"file      {name}", *(f"    {line}" for line in text.splitlines())]
     return "\n".join(lines) + "\n"
-
-
-def devices_document(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    return [
-        {**dataclasses.asdict(verdict.device), "free": verdict.free, "reason": verdict.reason} for verdict in verdicts
-    ]
-
-
-def devices_text(verdicts: Sequence[Verdict]) -> str:
-    return "".join(f"{v.device.label:24} {v.device.name:12} {v.reason}\n" for v in verdicts)
 
 
 def verdict_text(verdict: dict[str, Any]) -> str:

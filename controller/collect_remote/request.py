@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from collect_agent import template
+from collect_agent.npu import Wish
 
 from .errors import UsageError
 from .inventory import ModelSpec
@@ -31,14 +32,23 @@ EXPORTS = ("text", "db")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One profile to collect. `None` means: what suits the model. `timeout` in seconds, for the run on the host."""
+    """One profile to collect. `None` means: what suits the model.
+
+    `devices`, `device_count`, `max_used`, `allow_health`: see `collect_agent.npu.Wish`. `wait`: seconds to wait for a
+    free device. `timeout`: seconds for the run on the host, from the moment it has its device.
+    """
 
     host: str
     model: str
     phase: str | None = None
     warmup_steps: int = 2
     steps: int | None = None
-    device: str | None = None
+    devices: tuple[str, ...] = ()
+    device_count: int = 1
+    max_used: str | None = None
+    allow_health: tuple[str, ...] = ()
+    allow_shared: bool = False
+    wait: float = 0.0
     level: int = 1
     aic_metrics: str = "PipeUtilization"
     with_stack: bool = False
@@ -47,6 +57,10 @@ class Request:
     export: str = "text"
     timeout: float = 3600.0
     out: Path | None = None
+
+    @property
+    def wish(self) -> Wish:
+        return Wish(self.devices, self.device_count, self.max_used, self.allow_health)
 
 
 @dataclass(frozen=True, slots=True)

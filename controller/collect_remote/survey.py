@@ -35,7 +35,10 @@ DEFAULT_WORKDIR = "~/collect_remote"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the host is like. Sizes in bytes; versions as the host gives them, None for what is not there."""
+    """What the host is like. Sizes in bytes; versions as the host gives them, None for what is not there.
+
+    `npu` is what `collect_agent.npu.look` saw.
+    """
 
     python: str
     python_version: tuple[int, ...]
@@ -47,12 +50,10 @@ class Facts:
     msprof: str | None
     path: str
     visible_devices: str | None
-    in_container: bool
     cann: str | None
     cann_version: str | None
     versions: Mapping[str, str | None]
-    npu_smi: str | None
-    npu_smi_output: tuple[tuple[int, str], ...]
+    npu: Mapping[str, Any]
 
 
 _COPIED = (
@@ -63,10 +64,9 @@ _COPIED = (
     "msprof",
     "path",
     "visible_devices",
-    "in_container",
     "cann",
     "versions",
-    "npu_smi",
+    "npu",
 )
 
 
@@ -82,13 +82,13 @@ def survey(remote: Remote, host: Host, agent: str) -> Facts:
             before, mark, answer = raw.decode("utf-8", "replace").partition(MARK)
             word, _, detail = answer.partition(" ")
             if not mark:
-                noise.append(before.strip())
+                noise += filter(None, [before.strip()])
             elif word == "used":
                 sourced.append(detail)
             elif word == "facts":
                 return _facts(json.loads(detail), tuple(sourced))
             else:
-                raise _complaint(word, detail)
+                raise _complaint(word, detail, noise[-1])
     raise EnvironmentUnfit(
         f"the host did not answer the survey: {noise[-1]}",
         "log in with ssh and see that bash and python3 run there without asking anything",
@@ -158,7 +158,7 @@ printf '\\n%s%s\\n' {shlex.quote(MARK)} "old-python $({python} --version 2>&1 | 
 """
 
 
-def _complaint(word: str, detail: str) -> EnvironmentUnfit:
+def _complaint(word: str, detail: str, noise: str = "") -> EnvironmentUnfit:
     if word == "no-setup":
         return EnvironmentUnfit(
             f"cannot read {detail} on the host, which the inventory names under `setup`",
@@ -169,6 +169,9 @@ def _complaint(word: str, detail: str) -> EnvironmentUnfit:
             f"there is no {detail} on the host",
             "name the Python to use: `python: /path/to/python3` in the inventory",
         )
+    version = tuple(map(int, re.findall(r"[0-9]+", detail)))
+    if version >= OLDEST_PYTHON:
+        return EnvironmentUnfit(f"the survey failed on the host: {noise}", "report it with what --debug shows")
     return EnvironmentUnfit(
         f"the host's Python does not run the survey: it says {detail!r}",
         f"the agent needs Python {'.'.join(map(str, OLDEST_PYTHON))} or newer: name one with `python` in the inventory",
@@ -185,6 +188,5 @@ def _facts(answer: dict[str, Any], setup: tuple[str, ...]) -> Facts:
         python_version=version,
         setup=setup,
         cann_version=cann.group(1) if cann else None,
-        npu_smi_output=tuple((status, text) for status, text in answer["npu_smi_output"]),
         **{name: answer[name] for name in _COPIED},
     )

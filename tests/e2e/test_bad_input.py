@@ -148,7 +148,7 @@ def test_unknown_host_key_is_refused_with_its_fingerprint(host: Start, tool: Too
         ({"runtime": None}, "has no torch and torch_npu", "python"),
         ({"msprof": False}, "msprof is not on PATH", "setup"),
         ({"set_env": False}, "msprof is not on PATH.*no set_env.sh was found", "setup"),
-        ({"npu_smi": False}, "npu-smi is not on PATH", "driver"),
+        ({"npu_smi": "nowhere"}, "npu-smi is not on PATH", "driver"),
         (
             {"npu_smi_text": "dcmi module initialize failed. ret is -8005\n", "npu_smi_status": 187},
             "-8005",

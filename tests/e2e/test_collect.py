@@ -70,7 +70,7 @@ def test_a_verified_profile_comes_back(host: Start, tool: Tool, runtime: str) ->
     assert window["warmup_kinds"] == ["prefill"] * 3 + ["decode"] * 3
     assert all(seconds > 0 for seconds in window["warmup_seconds"] + window["step_seconds"])
     assert window["recompiles"] == 0
-    assert manifest["device"]["proof"]["count"] == 1
+    assert manifest["proof"]["count"] == 1
     assert {"torch", "torch_npu", "cann", "python", "collect_remote", "agent"} <= set(manifest["versions"])
     assert manifest["versions"]["torch_npu"].startswith("2.13.0")
     stages = [stage["stage"] for stage in manifest["stages"]]
@@ -123,7 +123,7 @@ def test_the_second_die_of_an_a3_card(host: Start, tool: Tool) -> None:
     tool.inventory(host(chip="Ascend910"))
     outcome = tool.collect("--device", "3.1")
     assert outcome.status == 0, outcome.err
-    device = outcome.document["device"]
+    device = outcome.document["devices"][0]
     assert (device["npu"], device["chip"], device["logic"]) == (3, 1, 7)
 
 
@@ -131,7 +131,7 @@ def test_two_runs_at_once_get_two_devices(host: Start, tool: Tool) -> None:
     tool.inventory(host())
     running = [tool.start("--host", "ascend01", "--model", "llama", "--json") for _ in range(2)]
     documents = [json.loads(process.communicate(timeout=120)[0]) for process in running]
-    assert len({document["device"]["logic"] for document in documents}) == 2
+    assert len({document["devices"][0]["logic"] for document in documents}) == 2
     assert len({document["directory"] for document in documents}) == 2
 
 
@@ -230,7 +230,7 @@ def test_the_hosts_python_may_be_older_or_newer(host: Start, tool: Tool, version
 
 def test_a_preset_choice_of_devices_is_respected(host: Start, tool: Tool) -> None:
     tool.inventory(host(env={"ASCEND_RT_VISIBLE_DEVICES": "2,3"}))
-    assert tool.collect().document["device"]["logic"] in (2, 3)
+    assert tool.collect().document["devices"][0]["logic"] in (2, 3)
 
 
 def test_out_names_the_result_directory(host: Start, tool: Tool) -> None:
@@ -261,12 +261,14 @@ def test_devices_tells_why_a_device_is_not_free(host: Start, tool: Tool) -> None
         )
     )
     outcome = tool("devices", "--host", "ascend01", "--json")
-    reasons = {device["logic"]: device["reason"] for device in outcome.document}
+    (answer,) = outcome.document["hosts"]
+    assert (answer["host"], answer["error"]) == ("ascend01", None)
+    reasons = {device["logic_id"]: device["why"] for device in answer["devices"]}
     assert reasons[0].startswith("busy: pid 4711 python3.8")
     assert reasons[1] == "unhealthy: Alarm"
-    assert reasons[2].startswith("busy: 50.0 of 64.0 GB used and no visible process")
-    assert [device["logic"] for device in outcome.document if device["free"]] == [3, 4, 5, 6, 7]
-    assert tool.collect().document["device"]["logic"] >= 3
+    assert reasons[2].startswith("busy: 51.2 GB used and no visible process")
+    assert [device["logic_id"] for device in answer["devices"] if device["free"]] == [3, 4, 5, 6, 7]
+    assert tool.collect().document["devices"][0]["logic"] >= 3
 
 
 def test_the_template_runs_alone_on_a_host(host: Start, tool: Tool, runtime: str) -> None:
@@ -283,7 +285,7 @@ def test_the_template_runs_alone_on_a_host(host: Start, tool: Tool, runtime: str
 def test_json_is_the_only_thing_on_stdout(host: Start, tool: Tool) -> None:
     tool.inventory(host())
     outcome = tool.collect()
-    assert set(json.loads(outcome.out)) >= {"directory", "archive", "device", "phases", "stages", "verdict"}
+    assert set(json.loads(outcome.out)) >= {"directory", "archive", "devices", "phases", "stages", "verdict"}
     assert "profiling" in outcome.err
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import pwd
 import shutil
@@ -12,17 +11,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from . import chips, keys, openssh, python, session, toolkit
-from .files import write
-from .hostside import driver
+from . import keys, openssh, python, session, told, toolkit
+from .files import link, write
+from .hostside import chips, driver
 from .knobs import Knobs
+from .uses import Use, read_uses
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ADDRESS = "127.0.0.1"
-DRIVER_VERSION = "25.2.0"
 
 
 class SimHost:
@@ -31,7 +31,11 @@ class SimHost:
     Linux only.  Keyword arguments beyond the named ones are :class:`Knobs`.
 
     root          directory of the host; made when missing, left behind; keys found in it are kept
-    chip, npus    a name of ``chips.CHIPS``, and how many NPUs; on A3 an NPU has two devices
+    chip, npus    a name of ``hostside.chips.CHIPS``, and how many NPUs, unless as many as usual for that chip (8 of
+                  910B3); an NPU of some has several devices
+    container_of  a host on whose NPUs this one is an ordinary container: it has that chip, the devices with the
+                  host's logic ids `visible` (all unless given), which it counts anew from 0, and a HOME,
+                  a server and processes of its own
     runtime       what ``import torch_npu`` gives on the host: a stand-in in pure Python, the real one on
                   simulated CANN libraries (kernel times are invented in both), or None: not installed
     python        the host's interpreter, 3.8 to 3.13; that of a venv stands for its base
@@ -46,7 +50,9 @@ class SimHost:
         *,
         name: str = "ascend01",
         chip: str = "910B3",
-        npus: int = 8,
+        npus: int | None = None,
+        container_of: SimHost | None = None,
+        visible: Sequence[int] | None = None,
         runtime: Literal["light", "torch_npu"] | None = "light",
         python: str = sys.executable,
         server: Literal["auto", "openssh", "asyncssh"] = "auto",
@@ -56,7 +62,7 @@ class SimHost:
         **knobs: Any,
     ) -> None:
         self.name = name
-        self.chip = chip
+        self.chip = container_of.chip if container_of else chip
         self.runtime = runtime
         self.knobs = Knobs(**knobs)
         self.address = ADDRESS
@@ -68,7 +74,13 @@ class SimHost:
         self.dir = self.root / "driver"
         self.identity_file = self.root / "client" / "id_ed25519"
         self.known_hosts = self.root / "client" / "known_hosts"
-        self.devices = chips.devices(chip, npus)
+        self._host = container_of
+        self._containers: list[SimHost] = []
+        if container_of:
+            phys = [device.phy for device in container_of.devices]
+            self.devices = chips.visible(self.chip, container_of.devices, phys if visible is None else visible)
+        else:
+            self.devices = chips.devices(chip, npus)
         self._python = python
         self._ascend_venv = ascend_venv
         self._disk_mb = disk_mb
@@ -87,12 +99,12 @@ class SimHost:
 
     def start(self) -> SimHost:
         """Build what is missing and serve it.  Raises RuntimeError when the server does not start."""
-        for folder in (self.home, self.workdir, self.dir / "holders", self._ssh, self.identity_file.parent):
+        for folder in (self.home, self.workdir, self.dir, self._ssh, self.identity_file.parent):
             folder.mkdir(parents=True, exist_ok=True)
+        self._share_devices()
         self._client_key = keys.stored(self.identity_file, keys.client_pair())
         self._host_key = keys.stored(self._ssh / "host_key", keys.generate())
         self._other_key = keys.generate().public
-        write(self.dir / "devices", driver.format_devices(self.devices))
         self._install_software()
         self._apply()
         try:
@@ -115,6 +127,9 @@ class SimHost:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
+        if self._host is not None and self in self._host._containers:
+            self._host._containers.remove(self)
+            self._tell()
         if self._mounted:
             subprocess.run(["umount", "-l", str(self.workdir)], check=True)
             self._mounted = False
@@ -145,8 +160,12 @@ class SimHost:
         return driver.processes(str(self.dir))
 
     def held(self) -> dict[int, dict[int, int]]:
-        """Which process holds which device: pid -> logic id -> MB."""
+        """Which process of the host and its containers holds which device: pid -> the host's logic id -> MB."""
         return driver.holders(str(self.dir))
+
+    def uses(self) -> list[Use]:
+        """Every time that a process of the host or its containers opened a device, in that order."""
+        return read_uses(self.dir / "use.log")
 
     def set_state(self, **changes: Any) -> None:
         """Change :class:`Knobs` while the host runs; sessions and programs started from now on see them."""
@@ -158,6 +177,18 @@ class SimHost:
     def drop_connections(self) -> None:
         """Cut every present connection; the processes of the sessions are left alone."""
         self._server.drop_connections()
+
+    def _share_devices(self) -> None:
+        """What tells who uses a device: of its own, or the host's in a container."""
+        if self._host is not None and self not in self._host._containers:
+            self._host._containers.append(self)
+        for name in driver.SHARED:
+            if self._host is not None:
+                link(self.dir / name, self._host.dir / name)
+            elif name.endswith(".log"):
+                (self.dir / name).touch()
+            else:
+                (self.dir / name).mkdir(exist_ok=True)
 
     def _install_software(self) -> None:
         """The host's Python and CANN, in place of those that an earlier host left in `root`."""
@@ -199,26 +230,42 @@ class SimHost:
             "SIMHOST": str(self.dir),
             **knobs.env,
         }
-        session.install(self.session, self.home, environment, knobs.umask, knobs.login_noise)
-        if knobs.npu_smi:
-            bare = python.interpreter(sys.executable).path
-            text = python.launcher(bare, "hostside.npu_smi", f"{str(self.dir)!r}, sys.argv[1:]")
-            write(programs / "npu-smi", text, mode=0o755)
-        else:
-            (programs / "npu-smi").unlink(missing_ok=True)
-        state = {
-            "chip": self.chip,
-            "driver_version": DRIVER_VERSION,
-            "devices": {str(logic): dict(said) for logic, said in knobs.devices.items()},
-            "processes": [dict(job) for job in knobs.processes],
-            "npu_smi": {
-                "text": knobs.npu_smi_text,
-                "status": knobs.npu_smi_status,
-                "delay": knobs.npu_smi_delay,
-            },
-        }
-        write(self.dir / "state.json", json.dumps(state, indent=1))
+        outside = self.root / "sbin" if knobs.npu_smi == "outside" else None
+        session.install(self.session, self.home, environment, knobs.umask, knobs.login_noise, outside)
+        bare = python.interpreter(sys.executable).path
+        npu_smi = python.launcher(bare, "hostside.npu_smi", f"{str(self.dir)!r}, sys.argv[1:]")
+        for place, folder in {"path": programs, "outside": self.root / "sbin"}.items():
+            if place == knobs.npu_smi:
+                write(folder / "npu-smi", npu_smi, mode=0o755)
+            else:
+                (folder / "npu-smi").unlink(missing_ok=True)
+        self._tell()
         write(self._ssh / "authorized_keys", self._client_key + "\n" if knobs.accept_key else "", mode=0o600)
+
+    def _driver_version(self) -> str:
+        of_host = self._host._driver_version() if self._host else chips.CHIPS[self.chip].driver
+        return self.knobs.driver_version or of_host
+
+    def _tell(self) -> None:
+        """Make npu-smi and the runtimes, of this host and of its containers, say what all their knobs say."""
+        root = self._host or self
+        places = {host: told.Place(host.devices, host.knobs) for host in (root, *root._containers)}
+        for host, place in places.items():
+            version = host._driver_version()
+            said = told.said(place, places[root])
+            jobs = told.jobs(place, places[root], list(places.values()))
+            state = {
+                "chip": host.chip,
+                "driver_version": version,
+                "tool_version": host.knobs.tool_version or version,
+                "container": host is not root,
+                "devices": [tuple(device) for device in host.devices],
+                "said": said,
+                "jobs": jobs,
+                "npu_smi": told.answers(host.knobs),
+            }
+            write(host.dir / "state", repr(state) + "\n")
+            write(host.dir / "devices", driver.format_devices(told.runtime_devices(place, said, jobs)))
 
     def _announce(self) -> None:
         write(self.known_hosts, f"[{self.address}]:{self.port} {self.host_key}\n")

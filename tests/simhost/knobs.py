@@ -23,19 +23,41 @@ class Knobs:
     """Whether sourcing set_env.sh puts msprof on the PATH."""
     set_env: bool = True
     """Whether CANN's set_env.sh is in its usual place."""
-    npu_smi: bool = True
-    """Whether npu-smi is on the PATH."""
-    npu_smi_text: str | None = None
-    """What npu-smi prints, on stdout, in place of its tables."""
+    npu_smi: Literal["path", "outside", "nowhere"] = "path"
+    """Where npu-smi is; ``outside`` the PATH, in /usr/local/sbin, which needs root (a mount of every session)."""
+    npu_smi_text: str | Mapping[str, str] | None = None
+    """What npu-smi prints, on stdout, in place of its tables: always, or by arguments: ``{"info -m": "..."}``."""
     npu_smi_status: int = 0
     """The exit status that goes with `npu_smi_text`."""
+    npu_smi_fails: Sequence[int] = ()
+    """Codes of npu-smi's own failures, in the order printed: -8005, -8020, -9005."""
+    npu_smi_library: bool = True
+    """Whether the driver's library is found; without, the loader says so on stderr."""
+    npu_smi_before: str = ""
+    """Noise in front of every answer, e.g. ``"DrvMngGetConsoleLogLevel failed. (g_conLogLevel=3)\\n"``."""
+    npu_smi_after: str = ""
+    """A complaint after every answer, e.g. ``"[WARNING]The driver package may not be ...\\n"``."""
     npu_smi_delay: float = 0.0
     """Seconds until npu-smi answers."""
+    npu_smi_hangs: int | None = None
+    """After how many lines npu-smi hangs for ever, until SIGKILL; None: it does not."""
+    npu_smi_pids: Literal["own", "host"] = "own"
+    """Whose pids npu-smi prints in a container: those that its processes have there, or those of the host, without
+    names because the container cannot look them up, and its own in the container column where there is one."""
+    driver_version: str | None = None
+    """The driver's version, which also decides the layout of npu-smi's table; None: usual for the chip."""
+    tool_version: str | None = None
+    """npu-smi's own version; None: that of the driver."""
     devices: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """What npu-smi says of devices, by logic id: ``health``, ``used_mb``, ``util`` (%), ``power``, ``temp``.
-    A ``used_mb`` above the idle baseline without a row in `processes` is use that a container hides."""
+    """What npu-smi says of devices, by logic id: ``health`` (a word), ``used_mb``, ``total_mb``, ``util`` (%),
+    ``power``, ``temp``; ``silent``: without processes it has no line that says so; ``lost``, a device that fell off
+    the bus: "orphan" (its first line is missing), "row" (both are), "heartbeat" (all is zero, the memory's total
+    too).  A ``used_mb`` above the idle baseline without a row in `processes` is use that a container hides.  The
+    runtimes have the same memory, and no lost device; and what a host says, its containers say too."""
     processes: Sequence[Mapping[str, Any]] = ()
-    """Rows of other people's jobs: ``logic``, ``pid``, ``name``, ``mb``."""
+    """Other people's jobs: ``logic``, ``pid``, ``name`` ("": npu-smi cannot look it up), ``mb``, and at will
+    ``hidden`` (it takes memory but has no row) and ``container_pid``.  A container shows rows of its own list
+    alone, its host those of all; everybody sees the memory."""
     accept_key: bool = True
     """Whether the account accepts the client's key."""
     announce_own_key: bool = True

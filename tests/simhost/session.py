@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,18 +15,26 @@ cd {home} || exit 1
 umask {umask:04o}
 set -- {environment} ${{TERM:+"TERM=$TERM"}} SSH_CLIENT="$SSH_CLIENT" SSH_CONNECTION="$SSH_CONNECTION"
 if [ -z "${{SSH_ORIGINAL_COMMAND+set}}" ]; then
-    exec env -i "$@" /bin/sh
+    exec {inside}env -i "$@" /bin/sh
 fi
-exec env -i "$@" /bin/sh -c {rc}"$SSH_ORIGINAL_COMMAND"
+exec {inside}env -i "$@" /bin/sh -c {rc}"$SSH_ORIGINAL_COMMAND"
 """
 
+# Only the session and what it starts see this mount.
+BOUND = """unshare --mount --propagation slave /bin/sh -c 'mount --bind "$0" /usr/local/sbin && exec "$@"' {sbin} """
 
-def install(script: Path, home: Path, environment: Mapping[str, str], umask: int, noise: str) -> None:
+
+def install(
+    script: Path, home: Path, environment: Mapping[str, str], umask: int, noise: str, sbin: Path | None
+) -> None:
     """Write the session program `script`.
 
     It starts the login shell in `home` with `environment` and nothing else.  `noise` comes from the account's
     rc file, which the shell of a remote command reads first, as bash does when sshd starts it.
+    `sbin` is what a session has as /usr/local/sbin; raises PermissionError when that needs a right to mount.
     """
+    if sbin and os.getuid() != 0:
+        raise PermissionError("a /usr/local/sbin of its own is a mount: it needs root")
     rc = home / ".bashrc"
     if noise:
         said = shlex.quote(noise.rstrip("\n"))
@@ -37,6 +46,7 @@ def install(script: Path, home: Path, environment: Mapping[str, str], umask: int
         SCRIPT.format(
             home=shlex.quote(str(home)),
             umask=umask,
+            inside=BOUND.format(sbin=shlex.quote(str(sbin))) if sbin else "",
             environment=" ".join(shlex.quote(f"{name}={value}") for name, value in environment.items()),
             rc=shlex.quote(f". {shlex.quote(str(rc))}\n") if noise else "",
         ),

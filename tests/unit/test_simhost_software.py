@@ -102,7 +102,7 @@ def test_the_toolkit_says_its_version(host: SimHost) -> None:
     [
         ({"msprof": False}, SET_ENV + "command -v msprof", {"msprof": True}),
         ({"set_env": False}, "ls Ascend/ascend-toolkit/set_env.sh", {"set_env": True}),
-        ({"npu_smi": False}, "command -v npu-smi", {"npu_smi": True}),
+        ({"npu_smi": "nowhere"}, "command -v npu-smi", {"npu_smi": "path"}),
         ({"python3": "missing"}, "command -v python3 || command -v python", {"python3": "good"}),
     ],
 )

@@ -1,10 +1,10 @@
 /* The simulated NPU driver and CANN runtime: devices and their memory, on the host's own memory.
  *
  * Devices come from the file $SIMHOST/devices, one line per logic id:
- *     <logic id> <npu id> <chip id> <total MB> <MB used when idle> <soc name>
+ *     <logic id> <npu id> <chip id> <total MB> <MB used when idle> <soc name> <physical id, the logic id if left out>
  * Without $SIMHOST there is one Ascend910B3 with 64 GB. A process that has set a device shows in
- * $SIMHOST/holders/<pid>, one line "<logic id> <MB>" per device it holds. Device pointers are host pointers, every
- * copy completes at once.
+ * $SIMHOST/holders/<pid>, one line "<physical id> <MB>" per device it holds, and in $SIMHOST/use.log. Device pointers
+ * are host pointers, every copy completes at once.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -28,6 +28,7 @@ enum {
 typedef struct {
     int logic, total_mb, idle_mb;
     char soc[32];
+    int phy;
 } Device;
 
 static Device devices[MAX_DEVICES];
@@ -54,11 +55,13 @@ static void read_devices(void) {
         snprintf(path, sizeof path, "%s/devices", simhost());
         file = fopen(path, "r");
     } else {
-        devices[device_count++] = (Device){0, 65536, 2800, "Ascend910B3"};
+        devices[device_count++] = (Device){0, 65536, 2800, "Ascend910B3", 0};
     }
     while (file && device_count < MAX_DEVICES && fgets(line, sizeof line, file)) {
         Device *d = &devices[device_count];
-        if (sscanf(line, "%d %*d %*d %d %d %31s", &d->logic, &d->total_mb, &d->idle_mb, d->soc) == 4) device_count++;
+        int got = sscanf(line, "%d %*d %*d %d %d %31s %d", &d->logic, &d->total_mb, &d->idle_mb, d->soc, &d->phy);
+        if (got == 4) d->phy = d->logic;
+        if (got >= 4) device_count++;
     }
     if (file) fclose(file);
 }
@@ -90,6 +93,9 @@ static void read_visible(void) {
 static void drop_holder(void) {
     char path[4096];
     if (!simhost() || !holder_pid || holder_pid != getpid()) return;
+    for (int id = 0; id < visible_count; id++) {
+        if (held[id]) sim_note_close(simhost(), devices[visible[id]].phy);
+    }
     snprintf(path, sizeof path, "%s/holders/%d", simhost(), (int)holder_pid);
     unlink(path);
 }
@@ -122,7 +128,7 @@ static void report_holder(void) {
     for (int id = 0; id < visible_count; id++) {
         if (!held[id]) continue;
         reported_mb[id] = CONTEXT_MB + (int)(used_bytes[id] >> 20);
-        fprintf(file, "%d %d\n", devices[visible[id]].logic, reported_mb[id]);
+        fprintf(file, "%d %d\n", devices[visible[id]].phy, reported_mb[id]);
     }
     if (fclose(file) == 0) rename(part, path);
 }
@@ -152,9 +158,11 @@ int aclrtSetDevice(int32_t id) {
     if (id < 0 || id >= visible_count) return INVALID_DEVICE;
     current = id;
     pthread_mutex_lock(&lock);
-    if (!held[id] || holder_pid != getpid()) {
+    if (holder_pid != getpid()) memset(held, 0, sizeof held); /* a fork: what the parent had open is not open here */
+    if (!held[id]) {
         held[id] = 1;
         report_holder();
+        sim_note_open(simhost(), devices[visible[id]].phy);
     }
     pthread_mutex_unlock(&lock);
     return OK;
@@ -164,8 +172,11 @@ int aclrtResetDevice(int32_t id) {
     ready();
     if (id < 0 || id >= visible_count) return INVALID_DEVICE;
     pthread_mutex_lock(&lock);
-    held[id] = 0;
-    report_holder();
+    if (held[id] && holder_pid == getpid()) {
+        held[id] = 0;
+        report_holder();
+        sim_note_close(simhost(), devices[visible[id]].phy);
+    }
     pthread_mutex_unlock(&lock);
     return OK;
 }
@@ -306,20 +317,6 @@ int aclrtFree(void *pointer) {
     return OK;
 }
 
-int aclrtMallocHost(void **pointer, size_t size) {
-    return posix_memalign(pointer, HEADER, size ? size : 1) ? OUT_OF_MEMORY : OK;
-}
-
-int aclrtMallocHostWithCfg(void **pointer, size_t size, void *config) {
-    (void)config;
-    return aclrtMallocHost(pointer, size);
-}
-
-int aclrtFreeHost(void *pointer) {
-    free(pointer);
-    return OK;
-}
-
 /* Virtual memory, which expandable segments are made of: address space first, physical pages later. */
 int aclrtReserveMemAddress(void **pointer, size_t size, size_t alignment, void *expected, uint64_t flags) {
     (void)alignment, (void)expected, (void)flags;
@@ -373,27 +370,4 @@ int aclrtMapMem(void *pointer, size_t size, size_t offset, void *handle, uint64_
 int aclrtUnmapMem(void *pointer) {
     (void)pointer; /* CANN names no size here; the pages go with the process */
     return OK;
-}
-
-int aclrtMemcpy(void *to, size_t room, const void *from, size_t size, int kind) {
-    (void)kind;
-    if (size > room) return INVALID_PARAM;
-    memmove(to, from, size);
-    return OK;
-}
-
-int aclrtMemcpyAsync(void *to, size_t room, const void *from, size_t size, int kind, void *stream) {
-    (void)stream;
-    return aclrtMemcpy(to, room, from, size, kind);
-}
-
-int aclrtMemset(void *pointer, size_t room, int32_t value, size_t size) {
-    if (size > room) return INVALID_PARAM;
-    memset(pointer, value, size);
-    return OK;
-}
-
-int aclrtMemsetAsync(void *pointer, size_t room, int32_t value, size_t size, void *stream) {
-    (void)stream;
-    return aclrtMemset(pointer, room, value, size);
 }

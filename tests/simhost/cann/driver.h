@@ -9,5 +9,7 @@ enum { OK = 0, INVALID_PARAM = 107000, INVALID_DEVICE = 107001, CONTEXT_NULL = 1
 int sim_current_logic_id(void);
 int64_t sim_clock_ns(int clock);
 const char *aclrtGetSocName(void);
+void sim_note_open(const char *simhost, int phy);
+void sim_note_close(const char *simhost, int phy);
 
 #endif

@@ -1,91 +1,104 @@
 """The simulated Ascend driver: a directory that says which devices there are and who holds them.
 
-``devices``         one line per logic id: ``<logic> <npu> <chip> <total_mb> <idle_used_mb> <soc name>``
-``holders/<pid>``   lines ``<logic> <mb>``, written by a process when it opens a device
-``state.json``      what npu-smi says beyond that: see :func:`read_state`
+``devices``         what the runtimes find, one line per logic id: ``<logic> <npu> <chip> <total_mb> <MB that others
+                    than holders use> <soc name> <phy>``
+``holders/<pid>``   lines ``<phy> <mb>``, written by a process when it opens a device
+``in-use/<phy>``    locked (fcntl) by a process as long as it has the device open
+``use.log``         lines ``open <pid> <phy> <seconds> <pid that had it open, or ->`` and ``close <pid> <phy>
+                    <seconds>`` of CLOCK_MONOTONIC; a killed process closes without a line
+``state``           what npu-smi says beyond that, and how: see :func:`read_state`
 
-A holder counts while its process lives.  A process belongs to the host when the environment that it was
-started with has ``SIMHOST=<this directory>``, which every session of the host's SSH server sets.
+The physical id ``phy`` is the logic id of the host; a container on it counts its own logic ids from 0.  Its
+directory has ``devices`` and ``state`` of its own, and links to ``holders``, ``in-use`` and ``use.log`` of the host.
+
+A holder counts while its process lives.  A process belongs to the host or container when the environment that
+it was started with has ``SIMHOST=<that directory>``, which every session of its SSH server sets.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from typing import Any, Dict, List, NamedTuple
+from collections import namedtuple
+
+Device = namedtuple("Device", "logic npu chip total_mb idle_used_mb soc phy")
+Device.__doc__ = """One NPU die: logic id (what ASCEND_RT_VISIBLE_DEVICES takes), NPU id, chip id, memory in MB, SoC
+name, and the physical id, which is the logic id of the bare host."""
+
+SHARED = ("holders", "in-use", "use.log")
 
 
-class Device(NamedTuple):
-    """One NPU die: logic id (what ASCEND_RT_VISIBLE_DEVICES takes), NPU id, chip id, HBM in MB, SoC name."""
-
-    logic: int
-    npu: int
-    chip: int
-    total_mb: int
-    idle_used_mb: int
-    soc: str
-
-
-def format_devices(devices: List[Device]) -> str:
+def format_devices(devices: list[Device]) -> str:
     """The text of the ``devices`` file."""
     return "".join(" ".join(str(field) for field in device) + "\n" for device in devices)
 
 
-def read_devices(directory: str) -> List[Device]:
-    """The devices of a driver directory, in the order of the file."""
-    with open(os.path.join(directory, "devices"), encoding="ascii") as lines:
-        rows = [line.split() for line in lines]
-    return [Device(*(int(field) for field in row[:5]), soc=row[5]) for row in rows]  # type: ignore[misc]
+def read_state(directory: str) -> dict:
+    """The file ``state``, a Python literal: reading JSON would double the time that npu-smi takes to start.
 
-
-def read_state(directory: str) -> Dict[str, Any]:
-    """``state.json``.
-
-    ``chip`` and ``driver_version``; ``devices``: logic id as text -> what npu-smi says instead (health,
-    used_mb, util, power, temp); ``processes``: jobs of other people (logic, pid, name, mb); ``npu_smi``: text
-    instead of the tables or null, status, delay in seconds.
+    ``chip`` (a name of ``chips.CHIPS``), ``driver_version``, ``tool_version``; ``container``: whether this is one;
+    ``devices``: those that npu-smi knows, in its order; ``said``: physical id -> what it says of one instead; ``jobs``:
+    those of other people, with ``phy`` and whether they are ``shown``; ``npu_smi``: how it answers.  ``Knobs``
+    documents the latter three.
     """
-    with open(os.path.join(directory, "state.json"), encoding="utf-8") as file:
-        state: Dict[str, Any] = json.load(file)
-    return state
+    with open(os.path.join(directory, "state"), encoding="utf-8") as file:
+        return eval(file.read(), {"__builtins__": {}})
 
 
-def lives_here(pid: int, directory: str) -> bool:
-    """Whether `pid` is a live process (no zombie) born in a session of this host."""
+def born_in(pid: int) -> str | None:
+    """The driver directory in whose sessions `pid`, a live process (no zombie), was born; None elsewhere."""
     for _ in range(10):
         try:
             with open("/proc/%d/environ" % pid, "rb") as file:
                 environment = file.read()
             os.readlink("/proc/%d/exe" % pid)  # a zombie has none
         except OSError:
-            return False
+            return None
         if environment:
-            return ("SIMHOST=" + directory).encode() in environment.split(b"\0")
+            said = [value for value in environment.split(b"\0") if value.startswith(b"SIMHOST=")]
+            return os.fsdecode(said[0][len(b"SIMHOST=") :]) if said else None
         time.sleep(0.001)  # empty for a moment while it starts another program
-    return False
+    return None
 
 
-def processes(directory: str) -> List[int]:
+def processes(directory: str) -> list[int]:
     """Pids of the live processes born in this host's sessions, those that left their session included."""
     pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
-    return sorted(pid for pid in pids if lives_here(pid, directory))
+    return sorted(pid for pid in pids if born_in(pid) == directory)
 
 
-def holders(directory: str) -> Dict[int, Dict[int, int]]:
-    """Who holds what: pid -> logic id -> MB of HBM, of live processes only."""
+def holders(directory: str) -> dict[int, dict[int, int]]:
+    """Who holds what: pid -> physical id -> MB, of live processes of the host and its containers only."""
     folder = os.path.join(directory, "holders")
-    held: Dict[int, Dict[int, int]] = {}
+    held: dict[int, dict[int, int]] = {}
     for entry in sorted(os.listdir(folder)):
-        if not entry.isdigit() or not lives_here(int(entry), directory):
+        if not entry.isdigit() or not _shares(born_in(int(entry)), folder):
             continue
+        path = os.path.join(folder, entry)
         try:
-            with open(os.path.join(folder, entry), encoding="ascii") as lines:
+            if _age(int(entry)) + 0.1 < time.time() - os.stat(path).st_mtime:
+                continue  # a killed process left it, whose pid is another's now
+            with open(path, encoding="ascii") as lines:
                 rows = [line.split() for line in lines]
         except OSError:  # it closed its devices in this moment
             continue
         held[int(entry)] = {int(row[0]): int(row[1]) for row in rows if len(row) == 2}
     return held
+
+
+def _age(pid: int) -> float:
+    """Seconds since a process was started, to a hundredth.  Raises OSError when it has ended."""
+    with open("/proc/%d/stat" % pid, "rb") as file:
+        ticks = int(file.read().rpartition(b")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _shares(directory: str | None, folder: str) -> bool:
+    """Whether `folder` is where the processes of `directory` say what they hold."""
+    try:
+        return directory is not None and os.path.samefile(os.path.join(directory, "holders"), folder)
+    except OSError:
+        return False
 
 
 def process_name(pid: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +21,7 @@ from collect_agent.start import start as start_run
 from collect_agent.stop import stop
 
 DEVICES = [{"logic": 3, "label": "NPU 3"}, {"logic": 5, "label": "NPU 5"}]
+DAY = 24 * 3600.0
 
 
 @pytest.fixture(autouse=True)
@@ -27,50 +30,107 @@ def lease_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "leases"
 
 
-def test_two_runs_get_two_devices_and_a_third_gets_none() -> None:
-    first, _ = lease.take(DEVICES, "r1")
-    second, _ = lease.take(DEVICES, "r2")
-    third, holders = lease.take(DEVICES, "r3")
-    assert first is not None
-    assert second is not None
-    assert (first.device["logic"], second.device["logic"]) == (3, 5)
-    assert third is None
-    assert holders[0].startswith("NPU 3 is leased by run r1 of ")
-    os.close(first.descriptor)
-    again, _ = lease.take(DEVICES, "r3")
-    assert again is not None
-    assert again.device["logic"] == 3
-    os.close(second.descriptor)
-    os.close(again.descriptor)
+def lock(path: Path) -> int:
+    """Lock a lease file as a stranger would, without signing."""
+    path.parent.mkdir(exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def test_a_device_is_leased_once() -> None:
+    first = lease.take(DEVICES[:1], "r1", 60)
+    with pytest.raises(lease.Taken, match=r"NPU 3 is leased by run r1 of .* \(pid \d+\)"):
+        lease.take(DEVICES[:1], "r2", 60)
+    second = lease.take(DEVICES[1:], "r2", 60)
+    first.release()
+    lease.take(DEVICES[:1], "r3", 60).release()
+    second.release()
+
+
+def test_several_devices_are_leased_together_or_not_at_all() -> None:
+    one = lease.take(DEVICES[1:], "r1", 60)
+    with pytest.raises(lease.Taken, match="NPU 5"):
+        lease.take(DEVICES, "r2", 60)
+    lease.take(DEVICES[:1], "r3", 60).release()  # the first of the two was given back
+    one.release()
+    lease.take(DEVICES, "r2", 60).release()
 
 
 def test_a_lease_ends_with_the_last_process_that_holds_it() -> None:
-    held, _ = lease.take(DEVICES[:1], "r1")
-    assert held is not None
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(held.descriptor,))
-    os.close(held.descriptor)
-    assert lease.take(DEVICES[:1], "r2")[0] is None
+    held = lease.take(DEVICES[:1], "r1", 60)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=held.descriptors)
+    held.release()
+    with pytest.raises(lease.Taken):
+        lease.take(DEVICES[:1], "r2", 60)
     child.communicate(b"\n")
-    free, _ = lease.take(DEVICES[:1], "r2")
-    assert free is not None
-    os.close(free.descriptor)
+    lease.take(DEVICES[:1], "r2", 60).release()
 
 
 def test_lease_files_are_for_every_user(lease_directory: Path) -> None:
-    held, _ = lease.take(DEVICES[:1], "r1")
-    assert held is not None
-    os.close(held.descriptor)
+    lease.take(DEVICES[:1], "r1", 60).release()
     assert lease_directory.stat().st_mode & 0o7777 == 0o1777
-    assert (lease_directory / "npu3.lock").stat().st_mode & 0o777 == 0o666
+    (path,) = lease_directory.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o666
 
 
 def test_a_lease_follows_no_link(lease_directory: Path, tmp_path: Path) -> None:
     lease_directory.mkdir()
     (tmp_path / "precious").write_text("keep")
-    (lease_directory / "npu3.lock").symlink_to(tmp_path / "precious")
+    (lease_directory / "collect_remote_npu3.0.lock").symlink_to(tmp_path / "precious")
     with pytest.raises(OSError, match="symbolic links|Too many levels"):
-        lease.take(DEVICES[:1], "r1")
+        lease.take(DEVICES[:1], "r1", 60)
     assert (tmp_path / "precious").read_text() == "keep"
+
+
+def test_a_lock_that_nobody_signed_blocks_for_seconds_only(lease_directory: Path) -> None:
+    path = lease_directory / "collect_remote_npu3.0.lock"
+    stranger = lock(path)
+    with pytest.raises(lease.Taken, match="another run"):
+        lease.take(DEVICES[:1], "r1", 60)
+    os.utime(path, (0, time.time() - 60))
+    held = lease.take(DEVICES[:1], "r1", 60)
+    os.close(stranger)
+    with pytest.raises(lease.Taken, match="run r1"):  # the first slot is free again, and the device is not
+        lease.take(DEVICES[:1], "r2", 60)
+    held.release()
+
+
+@pytest.mark.parametrize("until", [-1.0, 2 * DAY], ids=["overdue", "claims-for-ever"])
+def test_a_lease_counts_until_its_time_and_a_day_at_most(lease_directory: Path, until: float) -> None:
+    path = lease_directory / "collect_remote_npu3.0.lock"
+    stranger = lock(path)
+    os.pwrite(stranger, json.dumps({"run": "x", "pid": 1, "user": "y", "until": time.time() + until}).encode(), 0)
+    lease.take(DEVICES[:1], "r1", 60).release()
+    os.close(stranger)
+
+
+def test_a_replaced_lease_file_is_noticed(lease_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner may replace it between our open and our lock: what we locked is then nobody's."""
+    real = lease._lock
+
+    def replaced_meanwhile(descriptor: int) -> bool:
+        (lease_directory / "collect_remote_npu3.0.lock").unlink()
+        (lease_directory / "collect_remote_npu3.0.lock").write_text("")
+        monkeypatch.setattr(lease, "_lock", real)
+        return real(descriptor)
+
+    monkeypatch.setattr(lease, "_lock", replaced_meanwhile)
+    held = lease.take(DEVICES[:1], "r1", 60)
+    with pytest.raises(lease.Taken):
+        lease.take(DEVICES[:1], "r2", 60)
+    held.release()
+
+
+def test_what_another_user_wrote_is_shown_harmlessly(lease_directory: Path) -> None:
+    stranger = lock(lease_directory / "collect_remote_npu3.0.lock")
+    note = {"run": "\x1b[2J" + "x" * 500, "pid": 1, "user": "y", "until": time.time() + 60}
+    os.pwrite(stranger, json.dumps(note).encode(), 0)
+    with pytest.raises(lease.Taken) as taken:
+        lease.take(DEVICES[:1], "r1", 60)
+    assert "\x1b" not in str(taken.value)
+    assert len(str(taken.value)) < 200
+    os.close(stranger)
 
 
 def start(code: str, run_id: str, **options: Any) -> subprocess.Popen[bytes]:

@@ -9,7 +9,6 @@ import pytest
 
 from collect_remote import errors, render
 from collect_remote.cli import main
-from collect_remote.devices import Device, Process, judge
 from collect_remote.progress import Bars, Plain, reporter
 
 EVENTS: list[dict[str, Any]] = [
@@ -82,31 +81,10 @@ def test_what_the_agent_reports_becomes_one_of_ours() -> None:
     error = errors.from_agent(told, stage="lease", host="h")
     assert isinstance(error, errors.NoFreeDevice)
     assert error.to_json() == {**told, "stage": "lease", "host": "h"}
-    assert isinstance(errors.from_agent({**told, "kind": "Newer"}, stage="", host=""), errors.RunFailed)
-
-
-def test_devices_in_a_table() -> None:
-    devices = [
-        Device(3, 0, 6, None, "910B3", "OK", 90.0, 0, 3300, 65536, None),
-        Device(3, 1, 7, None, "910B3", "OK", 90.0, 0, 9300, 65536, None, (Process(4711, "python", 6000),)),
-    ]
-    first, second = render.devices_text(judge(devices)).splitlines()
-    assert first.split() == [
-        "NPU",
-        "3",
-        "chip",
-        "0",
-        "(logic",
-        "6)",
-        "910B3",
-        "free:",
-        "3.2",
-        "of",
-        "64.0",
-        "GB",
-        "used",
-    ]
-    assert second.endswith("busy: pid 4711 python, 5.9 GB")
+    assert isinstance(errors.from_agent({**told, "kind": "Newer"}), errors.RunFailed)
+    assert isinstance(errors.from_agent({**told, "kind": "UsageError"}), errors.UsageError)
+    unfit = errors.from_agent({**told, "kind": "NpuSmiDriverError"})
+    assert (unfit.exit_code, unfit.to_json()["kind"]) == (5, "NpuSmiDriverError")
 
 
 def test_remedies_are_shown_for_what_did_not_pass() -> None:

@@ -176,6 +176,8 @@ class State:
                 "EE1001: [PID: {}] The argument is invalid.Reason: Set device failed, invalid device, set device={}, "
                 "valid device range is [0, {})".format(os.getpid(), index, len(self.visible)),
             )
+        if self.visible[index].soc not in _driver.SOC_VERSIONS:
+            raise RuntimeError("Unsupported soc version: {}".format(self.visible[index].soc))
         self.opened.append(index)
         self.allocated.setdefault(index, 0)
         self.reserved.setdefault(index, 0)
@@ -185,12 +187,12 @@ class State:
         return _driver.CONTEXT_MB + (self.reserved[index] + (1 << 20) - 1 >> 20)
 
     def publish(self) -> None:
-        _driver.hold({self.visible[index].logic: self.held_mb(index) for index in self.opened})
+        _driver.hold({self.visible[index].phy: self.held_mb(index) for index in self.opened})
         self.published = sum(self.reserved.values())
 
     def free_bytes(self, index: int) -> int:
         chip = self.visible[index]
-        used = chip.idle_used_mb + _driver.held_by_others(chip.logic) + self.held_mb(index)
+        used = chip.idle_used_mb + _driver.held_by_others(chip.phy) + self.held_mb(index)
         return max(0, (chip.total_mb - used) << 20)
 
     # --- memory ---

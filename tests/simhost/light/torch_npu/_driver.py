@@ -1,16 +1,28 @@
 """The simulated driver: which devices there are, which of them this process may use, and who holds how much memory.
 
 ``$SIMHOST`` names a directory with a file ``devices`` (one line a logic id: ``<logic> <npu> <chip> <total_mb>
-<idle_used_mb> <soc name>``) and a directory ``holders`` (one file a process that opened a device, with lines
-``<logic> <mb>``). Without it there is one Ascend910B3 with 64 GiB.
+<idle_used_mb> <soc name> <physical id>``, the last one the logic id where it is left out), a directory ``holders``
+(one file a process that opened a device, with lines ``<physical id> <mb>``), one ``in-use`` (a file a device, locked
+while it is open) and ``use.log`` (who opened and closed what, when). Without it there is one Ascend910B3 with 64 GiB.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
+import struct
+import time
 from typing import Dict, List, NamedTuple, Optional
 
+# What the real torch_npu 2.13.0 knows and how it numbers them; it refuses others, Ascend310 for one.
+SOC_VERSIONS = {
+    "Ascend910PremiumA": 100, "Ascend910ProA": 101, "Ascend910A": 102, "Ascend910ProB": 103, "Ascend910B": 104,
+    "Ascend310P1": 200, "Ascend310P3": 202, "Ascend910B1": 220, "Ascend910B2": 221, "Ascend910B2C": 222,
+    "Ascend910B3": 223, "Ascend910B4": 224, "Ascend910B4-1": 225, "Ascend310B4": 243, "Ascend910_9391": 250,
+    "Ascend910_9392": 251, "Ascend910_9381": 252, "Ascend910_9382": 253, "Ascend950PR_9599": 260,
+    "Ascend950DT_9595": 260,
+}  # fmt: skip
 CONTEXT_MB = 312  # what a process takes from a device before its first tensor
 
 
@@ -21,6 +33,7 @@ class Chip(NamedTuple):
     total_mb: int
     idle_used_mb: int
     soc: str
+    phy: int
 
 
 def _root() -> Optional[str]:
@@ -31,13 +44,13 @@ def chips() -> List[Chip]:
     """All devices of the host, in the order of their logic ids."""
     root = _root()
     if root is None:
-        return [Chip(0, 0, 0, 65536, 3421, "Ascend910B3")]
+        return [Chip(0, 0, 0, 65536, 3421, "Ascend910B3", 0)]
     try:
         with open(os.path.join(root, "devices")) as file:
             rows = [line.split() for line in file if line.strip()]
     except FileNotFoundError:
         return []
-    return sorted(Chip(*(int(cell) for cell in row[:5]), row[5]) for row in rows)  # type: ignore[arg-type]
+    return sorted(Chip(*(int(cell) for cell in row[:5]), row[5], int((row[6:] or row)[0])) for row in rows)  # type: ignore[arg-type]
 
 
 def visible(all_chips: List[Chip]) -> List[Chip]:
@@ -67,8 +80,8 @@ def _alive(pid: str) -> bool:
     return os.path.exists("/proc/" + pid)
 
 
-def held_by_others(logic: int) -> int:
-    """MB that other live processes hold on a device."""
+def held_by_others(phy: int) -> int:
+    """MB that other live processes hold on a device, those in other containers of the host included."""
     root = _root()
     total = 0
     if root is None:
@@ -82,26 +95,66 @@ def held_by_others(logic: int) -> int:
                 rows = [line.split() for line in file]
         except FileNotFoundError:
             continue
-        total += sum(int(row[1]) for row in rows if len(row) == 2 and int(row[0]) == logic)
+        total += sum(int(row[1]) for row in rows if len(row) == 2 and int(row[0]) == phy)
     return total
 
 
 def hold(megabytes: Dict[int, int]) -> None:
-    """Publish what this process holds, per logic id; the first call also arranges the release at exit."""
+    """Publish what this process holds, per physical id; the first call also arranges the release at exit."""
     root = _root()
     if root is None:
         return
     folder = os.path.join(root, "holders")
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, str(os.getpid()))
-    if not os.path.exists(path):
+    if os.getpid() not in _holder:
         atexit.register(_release, path, os.getpid())
+        _holder[:] = [os.getpid()]
+        _open.clear()  # what a parent had open, before a fork, is not open here
     aside = path + ".new"
     with open(aside, "w") as file:
         file.writelines("{} {}\n".format(*row) for row in sorted(megabytes.items()))
     os.replace(aside, path)
+    for phy in megabytes:
+        if phy not in _open:
+            _log_open(root, phy)
+
+
+_holder: List[int] = []  # this process, once it holds a device
+_open: Dict[int, int] = {}  # physical id -> descriptor, whose lock lasts until this process ends, however it ends
+
+
+def _log_open(root: str, phy: int) -> None:
+    """Lock the device and note it; a process that has it open as well is noted with it."""
+    os.makedirs(os.path.join(root, "in-use"), exist_ok=True)
+    lock = _open[phy] = os.open(os.path.join(root, "in-use", str(phy)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    _log(root, "open", phy, _lock(lock))
+
+
+def _lock(descriptor: int) -> str:
+    """Lock a file; the pid of the process that holds it already, or "-"."""
+    wanted = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    while True:
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETLK, wanted)
+        except (BlockingIOError, PermissionError):  # which of them, POSIX leaves open
+            kind, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, wanted))
+            if kind != fcntl.F_UNLCK:  # otherwise it was let go in this moment
+                return str(pid)
+        else:
+            return "-"
+
+
+def _log(root: str, what: str, phy: int, *more: str) -> None:
+    line = "{} {} {} {:.6f}".format(what, os.getpid(), phy, time.monotonic())
+    log = os.open(os.path.join(root, "use.log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    os.write(log, (" ".join((line,) + more) + "\n").encode())
+    os.close(log)
 
 
 def _release(path: str, pid: int) -> None:
-    if os.getpid() == pid and os.path.exists(path):
-        os.remove(path)
+    if os.getpid() != pid or not os.path.exists(path):
+        return
+    for phy in _open:
+        _log(os.path.dirname(os.path.dirname(path)), "close", phy)
+    os.remove(path)

@@ -8,14 +8,8 @@ from typing import Any, Optional, Tuple
 import torch
 from torch._tensor import UNKNOWN
 
-from . import _device
+from . import _device, _driver
 from ._device import now_ns, state
-
-_SOC_VERSIONS = {
-    "Ascend310P1": 200, "Ascend310P3": 202, "Ascend910B1": 220, "Ascend910B2": 221, "Ascend910B2C": 222,
-    "Ascend910B3": 223, "Ascend910B4": 224, "Ascend910_9391": 250, "Ascend910_9392": 251, "Ascend910_9381": 252,
-    "Ascend910_9382": 253,
-}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -95,7 +89,7 @@ def get_device_name(device: Any = None) -> str:
 
 
 def get_soc_version() -> int:
-    return _SOC_VERSIONS.get(state.visible[_opened(None)].soc, -1)
+    return _driver.SOC_VERSIONS[state.visible[_opened(None)].soc]
 
 
 class _Properties:

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from collect_remote import npu_smi
-from collect_remote.devices import Process
-from collect_remote.npu_smi_failures import (
+from collect_agent.npu import Device, Process, interpret
+from collect_agent.npu.failures import (
     NpuSmiBoardTypeError,
     NpuSmiDriverError,
     NpuSmiError,
@@ -18,10 +17,18 @@ from collect_remote.npu_smi_failures import (
     NpuSmiMissingError,
     NpuSmiTimeoutError,
 )
+from collect_agent.npu.interpret import parse_info
+from collect_agent.npu.numbering import Mapped, parse_mapping
 from npu_smi_tables import A1, A2, A2_26, A3, A5, A5_25_6, LAYOUTS, P310, Die, Layout, info, mapping
 
 NO_FILE = "cannot open shared object file: No such file or directory"
 MAP = ("NPU ID", "Chip ID", "Chip Logic ID", "Chip Name")
+
+
+def devices(text: str, mapping_text: str = "", in_container: bool = False) -> tuple[Device, ...]:
+    return interpret(
+        {"npu_smi": "npu-smi", "in_container": in_container, "info": [0, text], "mapping": [0, mapping_text]}
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.key)
@@ -30,7 +37,7 @@ def test_a_busy_and_an_idle_device_in_every_layout(layout: Layout) -> None:
     busy = Die(2, name="X1", second=4, util=37, memory=(23912, 65536), processes=python)
     idle = Die(5, name="X1", second=5, health="Warning", power="-", bus="NA")
 
-    first, second = npu_smi.parse_info(info(layout, [busy, idle])).devices
+    first, second = parse_info(info(layout, [busy, idle])).devices
 
     assert (first.npu, first.chip) == (2, 0 if layout.chips else None)
     assert (first.memory_used_mb, first.memory_total_mb, first.utilisation_pct) == (23912, 65536, 37)
@@ -41,44 +48,48 @@ def test_a_busy_and_an_idle_device_in_every_layout(layout: Layout) -> None:
 
 
 def test_versions_of_tool_and_driver_are_kept_as_text() -> None:
-    report = npu_smi.parse_info(info(A2, [Die(0)], tool="25.0.rc1.2", driver="25.0.rc1.2.sph001"))
+    report = parse_info(info(A2, [Die(0)], tool="25.0.rc1.2", driver="25.0.rc1.2.sph001"))
     assert (report.tool_version, report.driver_version) == ("25.0.rc1.2", "25.0.rc1.2.sph001")
 
 
 def test_the_memory_that_matters_is_the_last_pair_of_the_second_line() -> None:
     # 910A has both: DDR in real use, and an almost empty HBM; its first line ends in a pair of pages
-    report = npu_smi.parse_info(info(A1, [Die(0, pages=(15, 15), ddr=(2412, 15665), memory=(4, 32768))]))
+    report = parse_info(info(A1, [Die(0, pages=(15, 15), ddr=(2412, 15665), memory=(4, 32768))]))
     assert (report.devices[0].memory_used_mb, report.devices[0].memory_total_mb) == (4, 32768)
 
 
 def test_columns_go_by_their_headings_so_an_unknown_one_does_no_harm() -> None:
     text = info(A2, [Die(0, util=7)])
     text = text.replace("| AICore(%)   Memory", "| ECC  AICore(%)   Memory").replace("| 7  ", "| 99   7  ")
-    assert npu_smi.parse_info(text).devices[0].utilisation_pct == 7
+    assert parse_info(text).devices[0].utilisation_pct == 7
 
 
 def test_an_unknown_column_of_used_and_total_is_not_understood() -> None:
     # it may be the memory that matters, as HBM is beside DDR
     with pytest.raises(NpuSmiFormatError):
-        npu_smi.parse_info(info(A1, [Die(0, ddr=(1204, 15170))]).replace("HBM-Usage", "HBM3-Usage"))
+        parse_info(info(A1, [Die(0, ddr=(1204, 15170))]).replace("HBM-Usage", "HBM3-Usage"))
 
 
 def test_ids_are_neither_dense_nor_small() -> None:
     dies = [Die(npu, chip, second) for second, (npu, chip) in enumerate([(0, 0), (0, 1), (96, 0), (32768, 0)])]
-    devices = npu_smi.devices(info(P310, dies))
-    assert [(d.npu, d.chip, d.logic) for d in devices] == [(0, 0, 0), (0, 1, 1), (96, 0, 2), (32768, 0, 3)]
+    assert [(d.npu, d.chip, d.logic) for d in devices(info(P310, dies))] == [
+        (0, 0, 0),
+        (0, 1, 1),
+        (96, 0, 2),
+        (32768, 0, 3),
+    ]
 
 
 def test_process_names_may_be_empty_or_hold_blanks_or_bars() -> None:
     names = ["", "a worker", "cat|tee"]
     dies = [Die(0, processes=tuple((pid, name, 120) for pid, name in enumerate(names, start=10)))]
     for layout in (A2, A2_26):
-        (device,) = npu_smi.parse_info(info(layout, dies)).devices
+        (device,) = parse_info(info(layout, dies)).devices
         assert [process.name for process in device.processes] == names
 
 
 def test_a_number_that_a_layout_does_not_know_is_none() -> None:
-    (device,) = npu_smi.parse_info(info(P310, [Die(0, util="NA", memory=("NA", 3513), second="-")])).devices
+    (device,) = parse_info(info(P310, [Die(0, util="NA", memory=("NA", 3513), second="-")])).devices
     assert (device.utilisation_pct, device.memory_used_mb, device.memory_total_mb) == (None, None, 3513)
     assert device.logic is None
 
@@ -87,20 +98,20 @@ def test_text_around_and_inside_the_table_is_not_the_tables() -> None:
     lines = info(A2, [Die(0), Die(1)]).splitlines()
     lines.insert(7, "DrvMngGetConsoleLogLevel failed. (g_conLogLevel=3)")
     noisy = "\n".join(["Welcome to ascend01", "", *(f"{line} " for line in lines), "[WARNING]The driver package ..."])
-    assert npu_smi.parse_info(noisy) == npu_smi.parse_info(info(A2, [Die(0), Die(1)]))
+    assert parse_info(noisy) == parse_info(info(A2, [Die(0), Die(1)]))
 
 
 def test_rows_left_out_by_the_author_of_a_page_are_skipped() -> None:
     text = info(A2, [Die(0), Die(7)])
     cut = text.replace("| 7     910B3", "| ...   ...                 | ...           | ...     |\n| 7     910B3")
-    assert [device.npu for device in npu_smi.parse_info(cut).devices] == [0, 7]
+    assert [device.npu for device in parse_info(cut).devices] == [0, 7]
 
 
 def test_an_orphan_second_line_belongs_to_no_device() -> None:
     # the driver answers "no such device": npu-smi prints the second line of NPU 1 all the same
     lines = info(A2, [Die(0), Die(1, memory=(60000, 65536)), Die(2)]).splitlines()
     without = [line for line in lines if not line.startswith("| 1     910B3")]
-    report = npu_smi.parse_info("\n".join(without))
+    report = parse_info("\n".join(without))
     assert [(d.npu, d.memory_used_mb) for d in report.devices] == [(0, 3391), (2, 3391)]
     assert len(report.unreadable) == 1 and "60000" in report.unreadable[0]
 
@@ -109,12 +120,12 @@ def test_a_first_line_without_its_second_is_never_paired_with_another() -> None:
     lines = info(A2, [Die(0, memory=(60000, 65536)), Die(1)]).splitlines()
     lost = [line for line in lines if "60000" not in line and not line.startswith("| 1     910B3")]
     with pytest.raises(NpuSmiFormatError):
-        npu_smi.parse_info("\n".join(lost))
+        parse_info("\n".join(lost))
 
 
 def test_a_device_listed_twice_is_refused() -> None:
     with pytest.raises(NpuSmiFormatError, match="NPU 3 chip 0 twice"):
-        npu_smi.parse_info(info(A2, [Die(3), Die(3)]))
+        parse_info(info(A2, [Die(3), Die(3)]))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +133,7 @@ def test_a_device_listed_twice_is_refused() -> None:
 )
 def test_a_process_row_that_cannot_be_read_leaves_a_doubt(row: str) -> None:
     text = info(A2, [Die(0), Die(1)]).replace("| No running processes found in NPU 1".ljust(97) + "|", row)
-    assert npu_smi.parse_info(text).devices[1].doubt
+    assert parse_info(text).devices[1].doubt
 
 
 def test_output_that_ends_before_or_among_the_processes_leaves_a_doubt() -> None:
@@ -131,18 +142,18 @@ def test_output_that_ends_before_or_among_the_processes_leaves_a_doubt() -> None
         whole[: whole.index("| NPU     Chip")],
         whole[: whole.index("| No running processes found in NPU 1")],
     )
-    assert all("ends before" in device.doubt for device in npu_smi.parse_info(before).devices)
-    headed = npu_smi.parse_info(whole[: whole.index("| No running processes found in NPU 0")]).devices
+    assert all("ends before" in device.doubt for device in parse_info(before).devices)
+    headed = parse_info(whole[: whole.index("| No running processes found in NPU 0")]).devices
     assert all("ends among" in device.doubt for device in headed)
-    assert npu_smi.parse_info(after[:-99]).devices[0].doubt == ""
-    assert "ends among" in npu_smi.parse_info(after[:-99]).devices[1].doubt
+    assert parse_info(after[:-99]).devices[0].doubt == ""
+    assert "ends among" in parse_info(after[:-99]).devices[1].doubt
 
 
 def test_processes_are_found_below_a_lost_heading() -> None:
     for layout in (A2, A5_25_6):
         lines = info(layout, [Die(1, processes=((4711, "python", 900),))]).splitlines()
         text = "\n".join(line for line in lines if "Process id" not in line)
-        assert [process.pid for process in npu_smi.parse_info(text).devices[0].processes] == [4711]
+        assert [process.pid for process in parse_info(text).devices[0].processes] == [4711]
 
 
 @pytest.mark.parametrize(
@@ -157,19 +168,18 @@ def test_processes_are_found_below_a_lost_heading() -> None:
 )
 def test_an_unknown_format_is_an_error_that_quotes_it(text: str, quoted: str) -> None:
     with pytest.raises(NpuSmiFormatError, match=quoted) as raised:
-        npu_smi.parse_info(text)
+        parse_info(text)
     assert "send the whole text" in raised.value.remedy
-    assert raised.value.exit_code == 5
 
 
 def test_the_mapping_goes_by_its_headings_and_skips_the_mcu() -> None:
     rows = [("4", "0", "2", "Ascend 910B3"), ("4", "1", "-", "Mcu"), ("-1", "0", "3", "Ascend 910B3")]
-    assert npu_smi.parse_mapping(mapping(rows, MAP)) == {(4, 0): 2}
+    assert parse_mapping(mapping(rows, MAP)) == (Mapped(4, 0, 2, None, "Ascend 910B3"),)
     a3 = mapping([("1", "1", "3", "3", "Ascend910")], (*MAP[:3], "Chip Phy-ID", MAP[3]))
-    assert npu_smi.parse_mapping(a3.expandtabs()) == {(1, 1): 3}
+    assert parse_mapping(a3.expandtabs()) == (Mapped(1, 1, 3, 3, "Ascend910"),)
     a5 = mapping([("1", "0", "0", "1", "Ascend950PR")], ("NPU ID", "Slot ID", "Chip ID", "Chip Phy-ID", "Chip Name"))
-    assert npu_smi.parse_mapping(a5) == {}
-    assert npu_smi.parse_mapping("This command is not supported.") == {}
+    assert parse_mapping(a5) == (Mapped(1, 0, None, 1, "Ascend950PR"),)
+    assert parse_mapping("This command is not supported.") == ()
 
 
 @pytest.mark.parametrize(
@@ -177,12 +187,12 @@ def test_the_mapping_goes_by_its_headings_and_skips_the_mcu() -> None:
 )
 def test_a_mapping_that_gives_an_id_twice_is_refused(rows: list[tuple[str, ...]]) -> None:
     with pytest.raises(NpuSmiFormatError, match="twice"):
-        npu_smi.parse_mapping(mapping(rows, MAP))
+        parse_mapping(mapping(rows, MAP))
 
 
 def test_logic_ids_on_bare_metal() -> None:
     def logic(layout: Layout, dies: list[Die], text: str = "") -> list[int | None]:
-        return [device.logic for device in npu_smi.devices(info(layout, dies), text)]
+        return [device.logic for device in devices(info(layout, dies), text)]
 
     assert logic(A2, [Die(1), Die(7)]) == [1, 7]
     assert logic(A2, [Die(1), Die(7)], mapping([("1", "0", "0", "X"), ("7", "0", "1", "X")], MAP)) == [0, 1]
@@ -193,24 +203,24 @@ def test_logic_ids_on_bare_metal() -> None:
 
 
 def test_logic_ids_in_a_container_count_the_visible_devices() -> None:
-    assert [d.logic for d in npu_smi.devices(info(A2, [Die(1), Die(7)]), in_container=True)] == [0, 1]
-    assert [d.logic for d in npu_smi.devices(info(A3, [Die(3, 1, 7)]), in_container=True)] == [0]
-    assert [d.logic for d in npu_smi.devices(info(A5, [Die(2)]), in_container=True)] == [2]
+    assert [d.logic for d in devices(info(A2, [Die(1), Die(7)]), in_container=True)] == [0, 1]
+    assert [d.logic for d in devices(info(A3, [Die(3, 1, 7)]), in_container=True)] == [0]
+    assert [d.logic for d in devices(info(A5, [Die(2)]), in_container=True)] == [2]
 
 
 def test_positions_are_not_counted_past_a_row_that_cannot_be_read() -> None:
     text = info(A2, [Die(1), Die(7)]).replace("| 1     910B3", "| 1#    910B3")
-    assert [(d.npu, d.logic) for d in npu_smi.devices(text, in_container=True)] == [(7, None)]
+    assert [(d.npu, d.logic) for d in devices(text, in_container=True)] == [(7, None)]
 
 
 def test_two_devices_with_one_logic_id_are_refused() -> None:
     with pytest.raises(NpuSmiFormatError, match="logic id 0 to two devices"):
-        npu_smi.devices(info(P310, [Die(1, 0, 0), Die(2, 0, 0)]))
+        devices(info(P310, [Die(1, 0, 0), Die(2, 0, 0)]))
 
 
 def test_labels_carry_both_numberings() -> None:
-    (a3,) = npu_smi.devices(info(A3, [Die(3, 1, 7)]))
-    (a5,) = npu_smi.devices(info(A5, [Die(4)]))
+    (a3,) = devices(info(A3, [Die(3, 1, 7)]))
+    (a5,) = devices(info(A5, [Die(4)]))
     assert (a3.label, a5.label) == ("NPU 3 chip 1 (logic 7)", "NPU 4 (logic 4)")
     assert replace(a3, logic=None).label == "NPU 3 chip 1"
 
@@ -235,7 +245,7 @@ def test_failures_of_npu_smi_have_a_name_a_cause_and_a_remedy(
     text: str, status: int, error: type[NpuSmiError], words: str
 ) -> None:
     with pytest.raises(NpuSmiError) as raised:
-        npu_smi.parse_info(f"DrvMngGetConsoleLogLevel failed. (ret=4)\n{text}\n", status)
+        parse_info(f"DrvMngGetConsoleLogLevel failed. (ret=4)\n{text}\n", status)
     assert type(raised.value) is error
     assert words in raised.value.message + raised.value.remedy
     code = text.partition("ret is ")[2]
@@ -245,14 +255,21 @@ def test_failures_of_npu_smi_have_a_name_a_cause_and_a_remedy(
 
 def test_of_two_failures_in_a_row_the_first_one_counts() -> None:
     with pytest.raises(NpuSmiDriverError):
-        npu_smi.parse_info("dcmi module initialize failed. ret is -8005\nnpu get board type failed. ret is -9005")
+        parse_info("dcmi module initialize failed. ret is -8005\nnpu get board type failed. ret is -9005")
 
 
 def test_a_table_that_was_cut_off_by_a_time_out_is_not_used() -> None:
     with pytest.raises(NpuSmiTimeoutError):
-        npu_smi.parse_info(info(A2, [Die(0)]), status=137)
+        parse_info(info(A2, [Die(0)]), status=137)
 
 
 def test_a_whole_table_counts_in_spite_of_a_complaint_after_it() -> None:
     text = info(A2, [Die(0)]) + "npu get board type failed. ret is -9005\n"
-    assert len(npu_smi.parse_info(text, status=211).devices) == 1
+    assert len(parse_info(text, status=211).devices) == 1
+
+
+def test_a_process_may_have_a_pid_of_its_own_in_a_container() -> None:
+    dies = [Die(0, processes=((326429, "", 33842, 117), (4711, "python", 108)))]
+    for layout, own in ((A2_26, 117), (A5_25_6, 117), (A2, None)):
+        first, second = parse_info(info(layout, dies)).devices[0].processes
+        assert (first.pid, first.container_pid, second.container_pid) == (326429, own, None)

@@ -7,18 +7,19 @@ so the text is asked first and the status only when the text explains nothing.
 from __future__ import annotations
 
 import re
+from typing import Dict, Optional, Tuple, Type
 
-from collect_remote.errors import EnvironmentUnfit
+from ..failure import Failure
 
 
-class NpuSmiError(EnvironmentUnfit):
+class NpuSmiError(Failure):
     """npu-smi could not tell which NPUs there are.
 
-    `code` is npu-smi's own negative return code where it printed one.
+    `kind` is the name of the class, `code` npu-smi's own negative return code where it printed one.
     """
 
-    def __init__(self, message: str, remedy: str, *, code: int | None = None) -> None:
-        super().__init__(message, remedy)
+    def __init__(self, message: str, remedy: str, *, code: Optional[int] = None) -> None:
+        super().__init__(type(self).__name__, message, remedy)
         self.code = code
 
 
@@ -72,7 +73,7 @@ _MISSING = (
 )
 _TIMEOUT = "run `npu-smi info` on the host by hand: a wedged card needs a reset by its administrator"
 
-_KNOWN_TEXTS: tuple[tuple[re.Pattern[str], type[NpuSmiError], str, str], ...] = (
+_KNOWN_TEXTS: Tuple[Tuple["re.Pattern[str]", Type[NpuSmiError], str, str], ...] = (
     (
         re.compile(r"loading shared libraries: (\S+?):"),
         NpuSmiLibraryError,
@@ -112,8 +113,7 @@ _KNOWN_TEXTS: tuple[tuple[re.Pattern[str], type[NpuSmiError], str, str], ...] = 
 )
 
 _TIMEOUT_STATUSES = (124, 137)  # coreutils' timeout: ended, or killed when that did not help
-_TIMEOUT_STATUSES = (124, 137)  # coreutils' timeout: ended, or killed when that did not help
-_KNOWN_STATUSES: dict[int, tuple[type[NpuSmiError], str, str, int | None]] = {
+_KNOWN_STATUSES: Dict[int, Tuple[Type[NpuSmiError], str, str, Optional[int]]] = {
     126: (NpuSmiMissingError, "npu-smi may not be executed", _MISSING, None),
     127: (NpuSmiMissingError, "npu-smi was not found", _MISSING, None),
     -8005 % 256: (NpuSmiDriverError, "npu-smi cannot talk to the driver", _DRIVER, -8005),
@@ -127,14 +127,20 @@ _KNOWN_STATUSES: dict[int, tuple[type[NpuSmiError], str, str, int | None]] = {
 }
 
 
-def failure(text: str, status: int | None = None) -> NpuSmiError | None:
+def missing() -> NpuSmiMissingError:
+    """The failure of a host on which no npu-smi was found."""
+    places = "/usr/local/sbin, /usr/local/bin, /usr/local/dcmi or the driver's directory"
+    return NpuSmiMissingError("npu-smi is not on PATH, nor in " + places, _MISSING)
+
+
+def failure(text: str, status: Optional[int] = None) -> Optional[NpuSmiError]:
     """The failure that `text` (stdout and stderr of npu-smi) or its exit status speaks of, or None.
 
     A time-out comes first, whatever was printed until then. Older tools go on after the first error and print
     a second one that follows from it: the first one counts.
     """
     if status in _TIMEOUT_STATUSES:
-        return NpuSmiTimeoutError(f"npu-smi did not answer in time (exit status {status})", _TIMEOUT)
+        return NpuSmiTimeoutError("npu-smi did not answer in time (exit status {})".format(status), _TIMEOUT)
     for line in text.splitlines():
         for pattern, error, message, remedy in _KNOWN_TEXTS:
             found = pattern.search(line)
@@ -144,5 +150,5 @@ def failure(text: str, status: int | None = None) -> NpuSmiError | None:
                 return error(message.format(*words, line=line.strip()), remedy, code=code)
     if status in _KNOWN_STATUSES:
         error, message, remedy, code = _KNOWN_STATUSES[status]
-        return error(f"{message} (exit status {status})", remedy, code=code)
+        return error("{} (exit status {})".format(message, status), remedy, code=code)
     return None

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Dict, List, Optional, Set, Tuple
 
-from collect_remote.devices import Device, Process
-from collect_remote.npu_smi_failures import FORMAT_REMEDY, NpuSmiFormatError
+from .device import Device, Process
+from .failures import FORMAT_REMEDY, NpuSmiFormatError
 
 _INTEGER = re.compile(r"[0-9]{1,9}")
 _ABSENT = ("NA", "-", "")
@@ -21,6 +22,7 @@ _UTILISATION = ("AICore(%)", "NPU Util(%)")
 _MEMORY = ("HBM-Usage(MB)", "Memory-Usage(MB)")  # the first one that a layout has is the memory that matters
 _NO_TABLE = "the output of npu-smi ends before the processes"
 _CUT = "the output of npu-smi ends among the processes"
+_UNSPOKEN = "npu-smi says nothing of its processes"  # some versions never do of idle ones: 25.7
 _RULE = re.compile(r"[+|=\s-]+")
 _TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)\s+Version:\s*([^\s|]+)")
 _NO_PROCESS = re.compile(r"\|\s*No running processes found in NPU ([0-9]{1,9})\s*\|")
@@ -28,7 +30,12 @@ _COLUMN = re.compile(r"NPU Util\S*|\S+")
 # "29954/ 65536", "3347 / 65536" and "NA / 3513" are one value each; other values go by blanks
 _VALUE = re.compile(r"(?:[0-9]+|NA|-)\s*/\s*(?:[0-9]+|NA|-)(?!\S)|\S+")
 
-_Key = tuple[int, "int | None"]
+_PROCESS_CELL = re.compile(r" +(?:([0-9]{1,9})|NA|-) +")
+_BUS = re.compile(r"[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{2}){2}\.[0-9A-Fa-f]")
+# From this driver on, 310P and 910A have the table of processes too; the boards with 310B never have it.
+_FIRST_WITH_PROCESSES = 24
+
+_Key = Tuple[Optional[int], Optional[int]]
 
 
 class Layout(Enum):
@@ -40,18 +47,18 @@ class Layout(Enum):
     NPU_ID = ""  # 950 (A5): NPU ID in the first line, no chips
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """`npu-smi info` as read.
 
     `devices` are the wholly readable ones in table order, `unreadable` the rows of the others.
     """
 
-    tool_version: str | None
-    driver_version: str | None
+    tool_version: Optional[str]
+    driver_version: Optional[str]
     layout: Layout
-    devices: tuple[Device, ...]
-    unreadable: tuple[str, ...]
+    devices: Tuple[Device, ...]
+    unreadable: Tuple[str, ...]
 
 
 def read_table(text: str) -> Report:
@@ -62,7 +69,7 @@ def read_table(text: str) -> Report:
     return table.report()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Heading:
     """The two heading lines.
 
@@ -73,27 +80,27 @@ class _Heading:
     layout: Layout
     width: int
     health: int
-    upper: tuple[str, ...]
-    lower: tuple[str, ...]
+    upper: Tuple[str, ...]
+    lower: Tuple[str, ...]
 
 
-@dataclass(slots=True)
+@dataclass
 class _Table:
     """The table while it is read: two heading lines, then two lines a device, then the processes."""
 
-    versions: tuple[str | None, str | None] = (None, None)
-    first_heading: list[str] = field(default_factory=list)
-    heading: _Heading | None = None
-    upper: tuple[str, Device] | None = None
-    devices: dict[_Key, Device] = field(default_factory=dict)
+    versions: Tuple[Optional[str], Optional[str]] = (None, None)
+    first_heading: List[str] = field(default_factory=list)
+    heading: Optional[_Heading] = None
+    upper: Optional[Tuple[str, Device]] = None
+    devices: Dict[_Key, Device] = field(default_factory=dict)
     in_processes: bool = False
     process_width: int = 0
-    processes: dict[_Key, list[Process]] = field(default_factory=dict)
-    idle: set[int] = field(default_factory=set)
+    processes: Dict[_Key, List[Process]] = field(default_factory=dict)
+    idle: Set[int] = field(default_factory=set)
     closed: bool = False
-    doubts: dict[_Key | None, str] = field(default_factory=dict)
-    unreadable: list[str] = field(default_factory=list)
-    noise: list[str] = field(default_factory=list)
+    doubts: Dict[Optional[_Key], str] = field(default_factory=dict)
+    unreadable: List[str] = field(default_factory=list)
+    noise: List[str] = field(default_factory=list)
 
     def read(self, line: str) -> None:
         cells = _cells(line)
@@ -123,7 +130,7 @@ class _Table:
     def report(self) -> Report:
         self._lose_upper()
         if self.heading is None or not self.devices:
-            raise NpuSmiFormatError(f"the output of npu-smi is not understood: {self._misfit()}", FORMAT_REMEDY)
+            raise NpuSmiFormatError("the output of npu-smi is not understood: " + self._misfit(), FORMAT_REMEDY)
         listed = tuple(
             replace(device, processes=tuple(self.processes.get(key, ())), doubt=self._doubt(key, device))
             for key, device in self.devices.items()
@@ -133,20 +140,28 @@ class _Table:
     def _misfit(self) -> str:
         unknown = self.unreadable or ([] if self.first_heading else self.noise)
         if unknown:
-            return f"first line not understood: {unknown[0]!r}"
+            return "first line not understood: {!r}".format(unknown[0])
         if self.first_heading:
-            return f"it ends before the first device (heading: {' | '.join(self.first_heading)!r})"
+            return "it ends before the first device (heading: {!r})".format(" | ".join(self.first_heading))
         return "it is empty"
 
     def _doubt(self, key: _Key, device: Device) -> str:
         """Why the processes of a device may not all be known; empty when they are."""
         if not self.in_processes:
-            return device.doubt
+            return device.doubt or (_NO_TABLE if self._lists_processes(device) else "")
         if not self.closed and key[0] not in self.idle:
             return _CUT
+        if self.idle and key[0] not in self.idle and not any(npu == key[0] for npu, _ in self.processes):
+            return self.doubts.get(key, _UNSPOKEN)
         return self.doubts.get(key) or self.doubts.get(None, "")
 
-    def _read_heading(self, line: str, cells: list[str]) -> None:
+    def _lists_processes(self, device: Device) -> bool:
+        """Whether npu-smi of this version prints a table of processes for a 310P or 910A."""
+        major = re.match(r"[0-9]+", self.versions[1] or "")
+        old = major is not None and int(major[0]) < _FIRST_WITH_PROCESSES
+        return not old and not device.name.startswith("310B")
+
+    def _read_heading(self, line: str, cells: List[str]) -> None:
         if cells[:2] == ["NPU Name", "Health"] or cells[:3] == ["NPU ID", "Name", "Health"]:
             self.first_heading = cells
         elif self.first_heading and (heading := _heading(self.first_heading, cells)):
@@ -154,7 +169,7 @@ class _Table:
         else:
             self.unreadable.append(line)
 
-    def _read_device(self, heading: _Heading, line: str, cells: list[str]) -> None:
+    def _read_device(self, heading: _Heading, line: str, cells: List[str]) -> None:
         upper, self.upper = self.upper, None
         if upper:
             device = _with_lower(upper[1], heading, cells)
@@ -171,7 +186,7 @@ class _Table:
     def _add(self, device: Device) -> None:
         key = (device.npu, device.chip)
         if key in self.devices:
-            raise NpuSmiFormatError(f"the output of npu-smi lists {device.label} twice", FORMAT_REMEDY)
+            raise NpuSmiFormatError("the output of npu-smi lists {} twice".format(device.label), FORMAT_REMEDY)
         self.devices[key] = device
 
     def _lose_upper(self) -> None:
@@ -180,21 +195,21 @@ class _Table:
             self.unreadable.append(self.upper[0])
         self.upper = None
 
-    def _read_process(self, heading: _Heading, line: str, cells: list[str]) -> None:
+    def _read_process(self, heading: _Heading, line: str, cells: List[str]) -> None:
         self._lose_upper()
         self.in_processes, self.closed = True, False
         key = _process_key(heading, cells)
         try:
-            process = _process(cells, self.process_width or len(cells))
+            process = _process(line, self.process_width or len(cells))
         except ValueError:
             process = None
         if key and process:
             self.processes.setdefault(key, []).append(process)
         else:
-            self.doubts[key] = f"a row of the process table cannot be read: {line!r}"
+            self.doubts[key] = "a row of the process table cannot be read: {!r}".format(line)
 
 
-def _heading(first: list[str], second: list[str]) -> _Heading | None:
+def _heading(first: List[str], second: List[str]) -> Optional[_Heading]:
     """The heading that two lines make, or None when this version does not know it."""
     health = first.index("Health")
     if len(first) != len(second) or len(first) < health + 2 or second[health] != "Bus-Id":
@@ -208,21 +223,21 @@ def _heading(first: list[str], second: list[str]) -> _Heading | None:
     return _Heading(Layout(ids), len(first), health, upper, lower)
 
 
-def _from_upper(heading: _Heading, cells: list[str]) -> Device | None:
+def _from_upper(heading: _Heading, cells: List[str]) -> Optional[Device]:
     """The device of a first line (id, name, health, power), or None when it is not one."""
     if len(cells) != heading.width:
         return None
-    ids = re.fullmatch(r"([0-9]{1,9})(?:\s+(.+))?", " ".join(cells[: heading.health]).strip())
+    ids = re.fullmatch(r"([0-9]{1,9})(?:\s+([A-Za-z0-9_-]+))?", " ".join(cells[: heading.health]).strip())
     health = cells[heading.health]
     if not ids or health in _ABSENT or not re.fullmatch(r"[A-Za-z]+", health):
         return None
     values = _VALUE.findall(cells[heading.health + 1])
-    named = dict(zip(heading.upper, values, strict=True)) if len(values) == len(heading.upper) else {}
+    named = dict(zip(heading.upper, values)) if len(values) == len(heading.upper) else {}
     power = re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,3})?", named.get("Power(W)", ""))
     return Device(npu=int(ids[1]), name=ids[2] or "", health=health, power_w=float(power[0]) if power else None)
 
 
-def _with_lower(device: Device, heading: _Heading, cells: list[str]) -> Device | None:
+def _with_lower(device: Device, heading: _Heading, cells: List[str]) -> Optional[Device]:
     """`device` with what a second line says (chip, bus, utilisation, memory), or None when it is not one."""
     names = heading.layout.value.split()
     if len(cells) != heading.width or cells[heading.health] in _HEALTH:
@@ -231,11 +246,11 @@ def _with_lower(device: Device, heading: _Heading, cells: list[str]) -> Device |
     values = _VALUE.findall(cells[heading.health + 1])
     if len(ids) != len(names) or len(values) != len(heading.lower):
         return None
-    row = dict(zip(heading.lower, values, strict=True))
+    row = dict(zip(heading.lower, values))
     if any("/" in value for name, value in row.items() if name not in _MEMORY):
         return None  # used / total of something unknown: perhaps the very memory that matters
     try:
-        numbers = {name: _number(text) for name, text in zip(names, ids, strict=True)}
+        numbers = {name: _number(text) for name, text in zip(names, ids)}
         utilisation = _number(next(row[name] for name in _UTILISATION if name in row))
         used, total = _pair(next(row[name] for name in _MEMORY if name in row))
         # from Atlas A2 on the DDR figure is always 0 / 0, and a table of processes always follows
@@ -254,19 +269,19 @@ def _with_lower(device: Device, heading: _Heading, cells: list[str]) -> Device |
         utilisation_pct=utilisation,
         memory_used_mb=used,
         memory_total_mb=total,
-        bus_id=None if bus in _ABSENT else bus,
+        bus_id=bus if _BUS.fullmatch(bus) else None,
         doubt=_NO_TABLE if listed_below else "",
     )
 
 
-def _is_process(heading: _Heading, cells: list[str]) -> bool:
+def _is_process(heading: _Heading, cells: List[str]) -> bool:
     """Whether a row has the shape of a process row, for captures that lost the heading above it."""
     if len(cells) not in (4, 5) or _process_key(heading, cells) is None:
         return False
     return all(text in _ABSENT or _INTEGER.fullmatch(text) for text in (cells[1], *cells[3:]))
 
 
-def _process_key(heading: _Heading, cells: list[str]) -> _Key | None:
+def _process_key(heading: _Heading, cells: List[str]) -> Optional[_Key]:
     """The (NPU, chip) in the first cell of a process row, or None when it cannot be read."""
     ids = cells[0].split() if cells else []
     if len(ids) != (1 if heading.layout is Layout.NPU_ID else 2) or not all(map(_INTEGER.fullmatch, ids)):
@@ -274,23 +289,28 @@ def _process_key(heading: _Heading, cells: list[str]) -> _Key | None:
     return int(ids[0]), int(ids[1]) if len(ids) == 2 else None
 
 
-def _process(cells: list[str], width: int) -> Process:
-    """The process of a row of `width` cells. Its name may be empty, hold blanks, or hold a `|` of its own."""
+def _process(line: str, width: int) -> Process:
+    """The process of a row of `width` cells. Its name may be empty, hold blanks, or hold a `|` of its own.
+
+    ValueError when it cannot be read for certain: every other cell has a blank at both ends.
+    """
+    cells = line.split("|")[1:-1]
     surplus = len(cells) - width
-    if surplus < 0 or width < 4:
-        raise ValueError(cells)
-    pid, memory = _number(cells[1]), _number(cells[3 + surplus])
-    if pid is None:
-        raise ValueError(cells)
-    return Process(pid, "|".join(cells[2 : 3 + surplus]), memory)
+    if surplus < 0 or width not in (4, 5):
+        raise ValueError(line)
+    pid, memory, *in_container = (_PROCESS_CELL.fullmatch(cells[n]) for n in (1, *range(3 + surplus, len(cells))))
+    if not (pid and pid[1] and memory and memory[1] and all(in_container)):
+        raise ValueError(line)
+    container_pid = next((int(cell[1]) for cell in in_container if cell and cell[1]), None)
+    return Process(int(pid[1]), "|".join(cells[2 : 3 + surplus]).strip(), int(memory[1]), container_pid)
 
 
-def _cells(line: str) -> list[str]:
+def _cells(line: str) -> List[str]:
     """The cells that a `|` closes on both sides: the last one of a line cut short is not among them."""
     return [cell.strip() for cell in line.split("|")[1:-1]] if line.startswith("|") else []
 
 
-def _number(text: str) -> int | None:
+def _number(text: str) -> Optional[int]:
     """A count, or None for NA and -. Raises ValueError for anything else."""
     if text in _ABSENT:
         return None
@@ -299,7 +319,7 @@ def _number(text: str) -> int | None:
     return int(text)
 
 
-def _pair(text: str) -> tuple[int | None, int | None]:
+def _pair(text: str) -> Tuple[Optional[int], Optional[int]]:
     """Used and total of "29954/ 65536". ValueError when it is no pair, or more is used than there is."""
     used, total = (_number(part.strip()) for part in text.split("/"))
     if used is not None and total is not None and used > total:

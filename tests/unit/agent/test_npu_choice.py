@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from collect_remote import npu_smi
-from collect_remote.devices import Device, Verdict, choose, judge, rank, visible_ids
-from collect_remote.errors import NoFreeDevice, UsageError
-from npu_smi_tables import A1, A2, A3, A5, Die, Layout, info
+from collect_agent.npu import Device, Group, UsageError, Verdict, Wish, groups, interpret, judge, refusal, visible_ids
+from collect_agent.npu.interpret import parse_info
+from collect_agent.npu.judge import NO_WISH
+from npu_smi_tables import A1, A2, A3, A5, P310, Die, Layout, info
 
 
-def verdicts(layout: Layout, *dies: Die, allowed: frozenset[int] | None = None) -> tuple[Verdict, ...]:
-    return judge(npu_smi.devices(info(layout, dies)), allowed=allowed)
+def seen(text: str) -> tuple[Device, ...]:
+    return interpret({"npu_smi": "npu-smi", "in_container": False, "info": [0, text], "mapping": [0, ""]})
+
+
+def verdicts(
+    layout: Layout, *dies: Die, wish: Wish = NO_WISH, allowed: frozenset[int] | None = None
+) -> tuple[Verdict, ...]:
+    return judge(seen(info(layout, dies)), wish, allowed)
+
+
+def ids(found: list[Group]) -> list[list[tuple[int | None, int | None]]]:
+    return [[(device.npu, device.chip) for device in group] for group in found]
 
 
 def reason(die: Die, layout: Layout = A2) -> str:
@@ -21,11 +31,11 @@ def reason(die: Die, layout: Layout = A2) -> str:
 
 
 def test_every_verdict_says_why() -> None:
-    assert reason(Die(0)) == "free: 3.3 of 64.0 GB used"
-    assert reason(Die(0, memory=(2922, 32768))) == "free: 2.9 of 32.0 GB used"
-    assert reason(Die(0, processes=((124528, "python3.8", 17818),))) == "busy: pid 124528 python3.8, 17.4 GB"
+    assert reason(Die(0)) == "free: 3.3 GB used"
+    assert reason(Die(0, memory=(2922, 32768))) == "free: 2.9 GB used"
+    assert reason(Die(0, processes=((124528, "python3.8", 17400),))) == "busy: pid 124528 python3.8, 17.4 GB"
     assert reason(Die(0, processes=((9, "", 102),))) == "busy: pid 9 (name hidden), 0.1 GB"
-    assert reason(Die(0, memory=(30618, 65536))) == "busy: 29.9 of 64.0 GB used and no visible process"
+    assert reason(Die(0, memory=(29954, 65536))) == "busy: 29.9 GB used and no visible process"
     assert reason(Die(0, util=1)) == "busy: 1 % utilisation and no visible process"
     assert reason(Die(0, health="Alarm")) == "unhealthy: Alarm"
     assert reason(Die(0, health="Warning")) == "unhealthy: Warning"
@@ -59,18 +69,38 @@ def test_utilisation_alone_never_makes_a_device_free() -> None:
 
 
 def test_910a_is_judged_by_its_hbm_not_by_its_ddr() -> None:
-    assert reason(Die(0, ddr=(2904, 13553), memory=(4, 32768)), A1) == "free: 0.0 of 32.0 GB used"
+    (verdict,) = judge(seen(info(A1, [Die(0, ddr=(2904, 13553), memory=(4, 32768))], driver="23.0.2")))
+    assert verdict.reason == "free: 0.0 GB used"
+
+
+@pytest.mark.parametrize(
+    ("name", "driver", "free"),
+    [("310P3", "22.0.4", True), ("310P3", "24.1.0", False), ("310P3", "", False), ("310B4", "24.1.0", True)],
+)
+def test_a_missing_table_of_processes_is_a_doubt_where_npu_smi_prints_one(name: str, driver: str, free: bool) -> None:
+    text = info(P310, [Die(0, name=name, memory=(900, 32768))], driver=driver).split("| NPU     Chip")[0]
+    (verdict,) = judge(seen(text))
+    assert verdict.free == free
+    assert free or verdict.reason == "unknown: the output of npu-smi ends before the processes"
 
 
 def test_a_cut_table_makes_nothing_free() -> None:
     text = info(A2, [Die(0), Die(1)])
     cut = text[: text.index("| NPU     Chip")]
-    assert not any(v.free for v in judge(npu_smi.devices(cut)))
+    assert not any(v.free for v in judge(seen(cut)))
 
 
 def test_a_device_without_a_logic_id_is_not_used() -> None:
-    (verdict,) = judge(npu_smi.parse_info(info(A2, [Die(0)])).devices)
-    assert not verdict.free and "logic id" in verdict.reason
+    lost = info(A2, [Die(0), Die(1)]).replace("| 0     910B3", "| 0#    910B3")
+    (device,) = interpret({"npu_smi": "npu-smi", "in_container": True, "info": [0, lost], "mapping": [0, ""]})
+    (verdict,) = judge([device])
+    assert verdict.reason == "unknown: npu-smi does not tell its logic id"
+
+
+def test_a_table_without_logic_ids_may_be_judged_and_gives_nothing_to_take() -> None:
+    judged = judge(parse_info(info(A2, [Die(0)])).devices)
+    assert judged[0].free
+    assert groups(judged, NO_WISH) == []
 
 
 def test_an_outer_ascend_rt_visible_devices_is_respected() -> None:
@@ -88,49 +118,46 @@ def test_the_variable_is_read_up_to_the_first_foreign_character(value: str | Non
 
 
 def test_the_least_used_device_goes_first_and_the_highest_id_among_equals() -> None:
-    def ids(devices: tuple[Device, ...]) -> list[tuple[int, int | None]]:
-        return [(device.npu, device.chip) for device in devices]
-
     judged = verdicts(A2, Die(0), Die(1, memory=(3100, 65536)), Die(2), Die(3, util=5))
-    assert ids(rank(judged)) == [(1, 0), (2, 0), (0, 0)]
-    assert ids(rank(verdicts(A3, Die(0, 0, 0), Die(0, 1, 1)))) == [(0, 1), (0, 0)]
-    assert choose(judged) == list(rank(judged))
+    assert ids(groups(judged, NO_WISH)) == [[(1, 0)], [(2, 0)], [(0, 0)]]
+    assert ids(groups(verdicts(A3, Die(0, 0, 0), Die(0, 1, 1)), NO_WISH)) == [[(0, 1)], [(0, 0)]]
 
 
 @pytest.mark.parametrize(("wanted", "logic"), [("3", [7, 6]), ("3.0", [6]), ("3.1", [7]), ("logic:6", [6])])
 def test_a_device_is_wanted_by_npu_chip_or_logic_id(wanted: str, logic: list[int]) -> None:
     dies = [Die(0, 0, 0), Die(0, 1, 1), Die(3, 0, 6), Die(3, 1, 7)]
-    assert [device.logic for device in choose(verdicts(A3, *dies), wanted)] == logic
+    assert [device.logic for (device,) in groups(verdicts(A3, *dies), Wish((wanted,)))] == logic
 
 
 def test_wanting_an_npu_takes_the_dies_of_it_that_are_free() -> None:
     busy = Die(3, 1, 7, processes=((4711, "python", 9000),))
-    assert [device.chip for device in choose(verdicts(A3, Die(3, 0, 6), busy), "3")] == [0]
+    assert ids(groups(verdicts(A3, Die(3, 0, 6), busy), Wish(("3",)))) == [[(3, 0)]]
 
 
 def test_no_free_device_names_the_reason_of_every_one() -> None:
     judged = verdicts(A2, Die(0, health="Alarm"), Die(4, memory=(30000, 65536)))
-    with pytest.raises(NoFreeDevice) as raised:
-        choose(judged)
-    assert "NPU 0 chip 0 (logic 0) unhealthy: Alarm" in raised.value.message
-    assert "NPU 4 chip 0 (logic 4) busy: 29.3 of 64.0 GB used" in raised.value.message
+    assert groups(judged, NO_WISH) == []
+    message = refusal(judged, NO_WISH).message
+    assert "NPU 0 chip 0 (logic 0) unhealthy: Alarm" in message
+    assert "NPU 4 chip 0 (logic 4) busy: 30.0 GB used" in message
 
 
 def test_a_wanted_device_that_is_busy_names_the_free_ones() -> None:
     judged = verdicts(A2, Die(0), Die(1, util=80))
-    with pytest.raises(NoFreeDevice, match="NPU 1 chip 0") as raised:
-        choose(judged, "1")
-    assert "NPU 0 chip 0 (logic 0)" in raised.value.remedy
+    assert groups(judged, Wish(("1",))) == []
+    refused = refusal(judged, Wish(("1",)))
+    assert "NPU 1 chip 0" in refused.message
+    assert "NPU 0 chip 0 (logic 0)" in refused.remedy
 
 
 @pytest.mark.parametrize("wanted", ["9", "0.1", "logic:9"])
 def test_an_unknown_device_lists_what_is_there(wanted: str) -> None:
     with pytest.raises(UsageError) as raised:
-        choose(verdicts(A2, Die(0), Die(4)), wanted)
+        groups(verdicts(A2, Die(0), Die(4)), Wish((wanted,)))
     assert "NPU 4 chip 0 (logic 4)" in raised.value.remedy
 
 
 @pytest.mark.parametrize("wanted", ["", "npu3", "-1", "1,2", "3.", "logic:", "٣"])
 def test_a_device_that_cannot_be_read_is_a_usage_error(wanted: str) -> None:
     with pytest.raises(UsageError, match="does not name a device"):
-        choose(verdicts(A2, Die(0)), wanted)
+        groups(verdicts(A2, Die(0)), Wish((wanted,)))

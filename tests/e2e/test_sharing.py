@@ -1,0 +1,190 @@
+"""Nobody shares a device by accident: many collectors at once, strangers, containers, waiting."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import Tool, gone, leases
+from simhost import SimHost
+
+Start = Callable[..., SimHost]
+# Steps that are long beside what a busy machine adds to one.
+STEADY = """
+import time
+import torch
+
+
+def load(device, options):
+    return torch.ones(4, 4).to(device)
+
+
+def forward(state):
+    time.sleep({step})
+    return state @ state
+"""
+TINY = {"tiny": {"adapter": "llama", "layers": 1, "hidden": 32, "intermediate": 64, "heads": 2, "kv_heads": 1}}
+
+
+def overlapping(uses: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """Pairs of uses of one device by two processes at one time, from the host's own log."""
+    by_device: dict[int, list[Any]] = {}
+    for use in uses:
+        by_device.setdefault(use.logic, []).append(use)
+    pairs = []
+    for same in by_device.values():
+        ordered = sorted(same, key=lambda use: use.start)
+        for number, use in enumerate(ordered):
+            end = float("inf") if use.end is None else use.end
+            pairs += [(use, later) for later in ordered[number + 1 :] if later.start < end]
+    return pairs
+
+
+def steady(tool: Tool, *hosts: SimHost, step: float = 0.1) -> None:
+    (tool.directory / "steady.py").write_text(STEADY.format(step=step))
+    tool.inventory(*hosts, models={"steady": {"adapter": "./steady.py"}})
+
+
+def many(tool: Tool, count: int, *arguments: str, host: str = "ascend01") -> list[subprocess.Popen[str]]:
+    return [tool.start("--host", host, "--model", "steady", "--json", *arguments) for _ in range(count)]
+
+
+@pytest.mark.slow
+def test_forty_collectors_share_eight_devices(host: Start, tool: Tool, tmp_path: Path) -> None:
+    ascend = host()
+    steady(tool, ascend)
+    done = [process.communicate(timeout=300) for process in many(tool, 40, "--wait", "10m")]
+    documents = [json.loads(out) for out, _ in done]
+    assert [d.get("error") for d in documents if "error" in d] == []
+    assert {document["verdict"] for document in documents} == {"valid"}
+    assert len({document["directory"] for document in documents}) == 40
+    assert overlapping(ascend.uses()) == []
+    assert {device["logic"] for d in documents for device in d["devices"]} == set(range(8)), "all devices were used"
+    assert leases(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_killed_controllers_leave_no_lease(host: Start, tool: Tool, tmp_path: Path) -> None:
+    ascend = host(npus=2)
+    steady(tool, ascend)
+    random.seed(0)
+    running = many(tool, 10, "--wait", "5m")
+    for victim in random.sample(running, 4):
+        time.sleep(random.uniform(0.2, 0.8))
+        victim.kill()
+    done = [process.communicate(timeout=200)[0] for process in running]
+    survivors = [json.loads(out) for process, out in zip(running, done, strict=True) if process.returncode == 0]
+    assert len(survivors) >= 6
+    assert overlapping(ascend.uses()) == []
+    # A run whose controller was killed ends by itself, at the latest by the orphan rule; here its work is short.
+    assert gone(ascend.processes, patience_s=60)
+    assert leases(tmp_path) == []
+
+
+def test_two_containers_of_one_host_share_its_devices(host: Start, tool: Tool, tmp_path: Path) -> None:
+    shared = {"COLLECT_REMOTE_LEASE_DIR": str(tmp_path / "leases-shared")}
+    machine = host("machine", npus=2)
+    containers = [host(name, container_of=machine, env=shared) for name in ("box1", "box2")]
+    steady(tool, *containers)
+    running = [p for box in ("box1", "box2") for p in many(tool, 3, "--wait", "5m", host=box)]
+    documents = [json.loads(process.communicate(timeout=200)[0]) for process in running]
+    assert [d["error"] for d in documents if "error" in d] == []
+    assert overlapping(machine.uses()) == []
+
+
+def test_waiting_ends_when_a_device_becomes_free(host: Start, tool: Tool) -> None:
+    job = {"logic": 0, "pid": 4711, "name": "python", "mb": 20000}
+    ascend = host(npus=1, processes=[job])
+    steady(tool, ascend)
+    (process,) = many(tool, 1, "--wait", "2m")
+    timer = threading.Timer(2.0, ascend.set_state, kwargs={"processes": []})
+    timer.start()
+    out, err = process.communicate(timeout=120)
+    timer.join()
+    assert process.returncode == 0, err
+    assert "waiting for a device: NPU 0 chip 0 (logic 0) busy: pid 4711 python" in err
+    assert json.loads(out)["verdict"] == "valid"
+
+
+def test_waiting_in_vain_gives_every_reason(host: Start, tool: Tool) -> None:
+    ascend = host(npus=1, processes=[{"logic": 0, "pid": 4711, "name": "python", "mb": 20000}])
+    tool.inventory(ascend, models=TINY)
+    outcome = tool.collect("--wait", "2s", model="tiny")
+    assert outcome.status == 4
+    assert "busy: pid 4711 python" in outcome.err
+    assert "wait longer" in outcome.err
+
+
+def test_a_wait_can_be_interrupted(host: Start, tool: Tool, assert_clean: Callable[..., None]) -> None:
+    ascend = host(npus=1, processes=[{"logic": 0, "pid": 4711, "name": "python", "mb": 20000}])
+    steady(tool, ascend)
+    (process,) = many(tool, 1, "--wait", "10m")
+    assert process.stderr is not None
+    assert any("waiting for a device" in line for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert_clean(ascend)
+
+
+def intruded(tool: Tool, ascend: SimHost, *arguments: str) -> Any:
+    """A collection during which a stranger's process appears on the device."""
+    steady(tool, ascend, step=0.3)
+    (process,) = many(tool, 1, *arguments)
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if "profiling" in line:
+            ascend.set_state(processes=[{"logic": 0, "pid": 4711, "name": "python", "mb": 9000}])
+            break
+    out, err = process.communicate(timeout=120)
+    return process.returncode, json.loads(out), said + err
+
+
+def test_a_stranger_in_the_window_spoils_the_profile(host: Start, tool: Tool) -> None:
+    status, document, err = intruded(tool, host(npus=1))
+    assert status == 7, err
+    assert "the device was shared during the run: pid 4711 python on NPU 0" in document["error"]["message"]
+    assert "--allow-shared" in document["error"]["remedy"]
+
+
+def test_a_shared_profile_can_be_accepted_and_stays_marked(host: Start, tool: Tool) -> None:
+    status, document, err = intruded(tool, host(npus=1), "--allow-shared")
+    assert status == 0, err
+    manifest = json.loads((tool.directory / document["directory"] / "manifest.json").read_text())
+    (check,) = [check for check in manifest["checks"] if check["id"] == "device-shared"]
+    assert check["verdict"] == "warn"
+    assert manifest["proof"]["presence"][-1]["strangers"][0]["pid"] == 4711
+
+
+def test_the_proof_names_our_own_process(host: Start, tool: Tool) -> None:
+    tool.inventory(host(), models=TINY)
+    document = tool.collect("--phase", "decode", model="tiny").document
+    proof = json.loads((tool.directory / document["directory"] / "manifest.json").read_text())["proof"]
+    assert [moment["when"] for moment in proof["presence"]] == ["loaded", "recorded"]
+    assert proof["presence"][0]["own"] == [proof["pid"]]
+    assert all(moment["strangers"] == [] for moment in proof["presence"])
+
+
+def test_several_devices_are_made_visible_in_ascending_order(host: Start, tool: Tool) -> None:
+    tool.inventory(host(chip="Ascend910"), models=TINY)
+    document = tool.collect("--phase", "decode", "--device", "3.1,logic:2", model="tiny").document
+    assert [device["logic"] for device in document["devices"]] == [2, 7]
+    manifest = json.loads((tool.directory / document["directory"] / "manifest.json").read_text())
+    assert manifest["proof"]["count"] == 2
+
+
+def test_two_devices_are_the_dies_of_one_card(host: Start, tool: Tool) -> None:
+    tool.inventory(host(chip="Ascend910"), models=TINY)
+    document = tool.collect("--phase", "decode", "--devices", "2", model="tiny").document
+    assert len({device["npu"] for device in document["devices"]}) == 1

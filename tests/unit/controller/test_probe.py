@@ -1,0 +1,66 @@
+"""The survey's program: one text for every Python a host may have, too old ones included."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collect_remote.probe import SOURCE
+from harness import gone
+
+OTHERS = sorted(str(path) for path in (Path.home() / ".pyenv/versions").glob("*/bin/python"))
+
+
+@pytest.mark.parametrize("python", [sys.executable, *OTHERS])
+def test_it_runs_on_any_python_and_tells_its_version(python: str, tmp_path: Path) -> None:
+    (tmp_path / "npu-smi").write_text('#!/bin/sh\necho "$* of the driver"\n')
+    (tmp_path / "npu-smi").chmod(0o755)
+    done = subprocess.run(
+        [python, "-", "::mark:: ", str(tmp_path / "work"), "agent.pyz"],
+        input=SOURCE,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+    facts = json.loads(done.stdout.partition("::mark:: facts ")[2])
+    version = subprocess.check_output([python, "-c", "import sys; print(list(sys.version_info[:3]))"], text=True)
+    assert facts["python"]["version"] == json.loads(version)
+    assert facts["npu"]["npu_smi"] == str(tmp_path / "npu-smi")
+    assert facts["npu"]["info"] == [0, "info of the driver\n"]
+    assert facts["npu"]["mapping"] == [0, "info -m of the driver\n"]
+
+
+def test_a_reader_that_goes_takes_a_hanging_npu_smi_along(tmp_path: Path) -> None:
+    (tmp_path / "npu-smi").write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 60\n")
+    (tmp_path / "npu-smi").chmod(0o755)
+    probe = subprocess.Popen(
+        [sys.executable, "-", "::mark:: ", str(tmp_path), "agent.pyz"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
+    )
+    assert probe.stdin is not None
+    assert probe.stdout is not None
+    probe.stdin.write(SOURCE.encode())
+    probe.stdin.close()
+    pids: list[str] = []
+    while len(pids) < 2:
+        assert probe.poll() is None
+        pids = (tmp_path / "pids").read_text().split() if (tmp_path / "pids").exists() else []
+    probe.stdout.close()
+    assert probe.wait(10) == 1
+    assert gone(lambda: [int(pid) for pid in pids if b"sleep" in command(pid)])
+
+
+def command(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

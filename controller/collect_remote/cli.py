@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import __version__
-from .errors import CollectError, UsageError
+from .errors import CollectError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from .devices import Wish
@@ -32,7 +33,9 @@ def run() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status (the README lists them)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+            signal.signal(number, _interrupt)
     debug, as_json = "--debug" in given, "--json" in given
     try:
         options = _parser().parse_args(given)
@@ -45,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(error, as_json)
         return error.exit_code
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return 130
+        _complain(Interrupted("interrupted"), as_json)
+        return Interrupted.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing is left to say, not even at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -65,6 +68,13 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 
 def _complain(error: CollectError, as_json: bool) -> None:
+    with contextlib.suppress(OSError):  # nobody may be reading
+        _explain(error)
+    if as_json:
+        _print_json({"error": error.to_json()})
+
+
+def _explain(error: CollectError) -> None:
     for line in error.log:
         sys.stderr.write(f"    | {line}\n")
     where = f"{error.host}: " if error.host and error.host not in error.message else ""
@@ -72,8 +82,6 @@ def _complain(error: CollectError, as_json: bool) -> None:
     sys.stderr.write(f"error: {where}{error.message}{during}\n")
     if error.remedy:
         sys.stderr.write(f"  try: {error.remedy}\n")
-    if as_json:
-        _print_json({"error": error.to_json()})
 
 
 def _print_json(document: Any, indent: int | None = 1) -> None:
@@ -82,21 +90,31 @@ def _print_json(document: Any, indent: int | None = 1) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)  # `--js` would be --json for some and nothing for others
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"see {self.prog} --help")
+
+
+def _shared_options(absent: Any = None) -> _Parser:
+    """Options that stand before or after a subcommand: `absent` as SUPPRESS keeps what was said before it."""
+    shared = _Parser(add_help=False)
+    shared.add_argument("-i", "--inventory", type=Path, default=absent, metavar="FILE", help="default: inventory.yaml")
+    for name, text in (
+        ("--json", "one JSON document on stdout, everything else on stderr"),
+        ("--debug", "show the traceback of an error"),
+    ):
+        shared.add_argument(name, action="store_true", default=absent or False, help=text)
+    return shared
 
 
 def _parser() -> argparse.ArgumentParser:
     from .request import AIC_METRICS, EXPORTS, PHASES
 
-    shared = _Parser(add_help=False)
-    shared.add_argument("-i", "--inventory", type=Path, metavar="FILE", help="default: inventory.yaml")
-    shared.add_argument("--json", action="store_true", help="one JSON document on stdout, everything else on stderr")
-    shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
-
     parser = _Parser(
         prog="collect-remote",
-        parents=[shared],
+        parents=[_shared_options()],
         description="Collect a verified torch_npu profile from a remote Ascend host.",
         epilog="Exit codes: 0 good, 2 usage or inventory, 3 host unreachable or refused, 4 no free device, "
         "5 host not fit, 6 run failed, 7 profile not valid, 8 transfer or storage failed, 130 interrupted.",
@@ -136,7 +154,9 @@ def _parser() -> argparse.ArgumentParser:
 
     commands = parser.add_subparsers(title="other commands", metavar="COMMAND", parser_class=_Parser)
 
-    devices = commands.add_parser("devices", parents=[shared], help="which NPUs are free, and why not")
+    devices = commands.add_parser(
+        "devices", parents=[_shared_options(argparse.SUPPRESS)], help="which NPUs are free, and why not"
+    )
     devices.add_argument("--host", action="append", metavar="NAME", help="of the inventory; again, or a,b, for more")
     devices.add_argument("--from-file", type=Path, metavar="TXT", help="a saved `npu-smi info`, instead of a host")
     devices.add_argument("--map-file", type=Path, metavar="TXT", help="the `npu-smi info -m` that goes with it")
@@ -146,11 +166,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_what_is_free(devices)
     devices.set_defaults(command=_devices)
 
-    validate = commands.add_parser("validate", parents=[shared], help="judge a profile: a directory or an archive")
+    validate = commands.add_parser(
+        "validate", parents=[_shared_options(argparse.SUPPRESS)], help="judge a profile: a directory or an archive"
+    )
     validate.add_argument("path", type=Path)
     validate.set_defaults(command=_validate)
 
-    template = commands.add_parser("template", parents=[shared], help="the profiling template as one script")
+    template = commands.add_parser(
+        "template", parents=[_shared_options(argparse.SUPPRESS)], help="the profiling template as one script"
+    )
     template.add_argument("--phase", choices=PHASES, default="both")
     template.set_defaults(command=_template)
     return parser

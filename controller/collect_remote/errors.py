@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from collect_agent.failure import Failure
 
+LONGEST = 500  # characters of a message that somebody else wrote
+
 
 class CollectError(Exception):
     """Root of all errors this package raises on purpose."""
@@ -113,12 +115,19 @@ def from_agent(error: dict[str, str], *, stage: str = "", host: str = "") -> Col
         cls.__name__: cls
         for cls in (UsageError, NoFreeDevice, EnvironmentUnfit, RunFailed, ProfileInvalid, StorageError, Interrupted)
     }
-    message, remedy = error["message"], error["remedy"]
+    message, remedy = one_line(str(error["message"])), one_line(str(error["remedy"]))
     if error["kind"].startswith("NpuSmi"):
         unfit = EnvironmentUnfit(message, remedy, stage=stage, host=host)
         unfit.kind = error["kind"]
         return unfit
     return classes.get(error["kind"], RunFailed)(message, remedy, stage=stage, host=host)
+
+
+def one_line(text: str) -> str:
+    """Somebody else's words, fit for a terminal: one line, no control characters, no flood."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    plain = " ".join(plain.split())
+    return plain if len(plain) <= LONGEST else plain[:LONGEST] + " ..."
 
 
 @contextlib.contextmanager

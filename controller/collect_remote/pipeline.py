@@ -40,6 +40,7 @@ from .routes import template
 from .routes.plan import Plan
 from .run import ORPHAN_S, Run
 from .survey import Facts, check, survey
+from .wire import Sent, checked_manifest, log_lines, sent_files
 
 OnEvent = Callable[[Event], None]
 
@@ -82,16 +83,17 @@ def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Re
         facts, judged = _prepare(request, host, remote, agent, log)
         run = Run(remote, facts, agent, document(request, run_id, plan, facts, judged, agent))
         log(stage="start", run=run_id, upload=not facts.agent_present)
-        files = _follow(run, log)["files"]
+        files = _follow(run, log)
         log.kept = run.directory
-        log(stage="pull", bytes=0, of=sum(file["size"] for file in files))
+        log(stage="pull", bytes=0, of=sum(file.size for file in files))
         with transfer.pull(run, files, incoming, lambda done, of: log(stage="pull", bytes=done, of=of)) as stream:
             log(stage="verify")
-            manifest = _verified(incoming / ARCHIVE)
+            manifest = checked_manifest(_read(incoming / ARCHIVE), run.document)
             log(stage="publish")
-            manifest["archive"] = next(file for file in files if file["name"] == ARCHIVE)
+            manifest["archive"] = next(dataclasses.asdict(file) for file in files if file.name == ARCHIVE)
             manifest["stages"] = stages(log.events)
             store.publish(place, manifest)
+            log.kept = ""
             with contextlib.suppress(UnreachableError):
                 stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
     return Result(place.final, manifest)
@@ -235,35 +237,48 @@ def _prepare(
     return facts, judged
 
 
-def _follow(run: Run, log: _Log) -> Event:
-    """Follow the run to its good end. The error of a bad one carries the end of the run's log."""
+def _follow(run: Run, log: _Log) -> tuple[Sent, ...]:
+    """Follow the run to its good end: the files it has to send. The error of a bad one carries the end of its log.
+
+    Whatever else ends the following, the run is not left behind.
+    """
     name = run.remote.host.name
     try:
         for event in run.events():
             if event["stage"] == "end":
-                if event["status"] == "done":
-                    return event
-                error = from_agent(event["error"], stage=log.stage, host=name)
-                error.log = tuple(event["log"])
-                raise error
+                break
             log(**event)
     except KeyboardInterrupt as interrupt:
-        try:
-            left = run.stop()
-        except (CollectError, KeyboardInterrupt) as error:
-            raise Interrupted(
-                f"interrupted; run {run.id} may still be going on: {error or 'interrupted again while stopping it'}",
-                f"it ends by itself when nobody follows it for {ORPHAN_S / 60:g} minutes",
-            ) from interrupt
-        what = f"pids {left} could not be ended" if left else "nothing of it is left and its device is free"
-        raise Interrupted(f"interrupted: run {run.id} was stopped on {name}, {what}") from interrupt
-    raise AssertionError("a run's events end with `end`")
+        raise Interrupted(f"interrupted: {_stopped(run)}") from interrupt
+    except UnreachableError:
+        raise  # it could not be stopped either; it ends by itself
+    except BaseException:
+        _stopped(run)
+        raise
+    if event.get("status") == "done":
+        return sent_files(event.get("files"))
+    error = from_agent(event["error"], stage=log.stage, host=name)
+    error.log = log_lines(event["log"])
+    raise error
 
 
-def _verified(path: Path) -> dict[str, Any]:
-    """Read the pulled archive to its end, as the host did; its manifest."""
+def _stopped(run: Run) -> str:
+    """Stop the run on the host; what has become of it, in words."""
     try:
-        manifest: dict[str, Any] = archive.check_archive(str(path))["manifest"]
+        left = run.stop()
+    except (CollectError, KeyboardInterrupt) as error:
+        why = str(error) or "interrupted again while stopping it"
+        return (
+            f"run {run.id} may still be going on ({why}); it ends by itself when nobody follows it for "
+            f"{ORPHAN_S / 60:g} minutes"
+        )
+    what = f"pids {left} could not be ended" if left else "nothing of it is left and its device is free"
+    return f"run {run.id} was stopped on {run.remote.host.name}, {what}"
+
+
+def _read(path: Path) -> Any:
+    """Read the pulled archive to its end, as the host did, and hold it against its manifest; that manifest."""
+    try:
+        return archive.check_archive(str(path))["manifest"]
     except ArchiveError as error:
         raise TransferError(f"the pulled archive {error}", "run the command again") from error
-    return manifest

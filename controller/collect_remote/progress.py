@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from collect_agent.events import Event
@@ -60,6 +61,7 @@ class Bars:
     def __init__(self, out: TextIO) -> None:
         self._out, self._stage = out, ""
         self._bar: Any = None
+        self._kind: Any = None
         self._plain = Plain(out)
 
     def __call__(self, event: Event) -> None:
@@ -72,9 +74,10 @@ class Bars:
             self._plain(event)
             return
         done, unit = (event["bytes"], "B") if "bytes" in event else (event["step"], "step")
-        if self._bar is None or self._bar.total != total or done < self._bar.n:
+        if self._bar is None or done < self._bar.n or self._kind != event.get("kind"):
             self.close()
-            self._bar = self._new_bar(event, total, unit)
+            self._bar, self._kind = self._new_bar(event, total, unit), event.get("kind")
+        self._bar.total = total
         self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
@@ -98,10 +101,30 @@ class Bars:
         )
 
 
-def reporter(out: TextIO | None = None) -> Plain | Bars:
+class Patient:
+    """A reporter whose reader may go away (`2>&1 | head`): that is no reason to give up the run."""
+
+    def __init__(self, report: Plain | Bars) -> None:
+        self._report: Plain | Bars | None = report
+
+    def __call__(self, event: Event) -> None:
+        self._try(lambda report: report(event))
+
+    def close(self) -> None:
+        self._try(lambda report: report.close())
+
+    def _try(self, say: Callable[[Plain | Bars], None]) -> None:
+        if self._report is not None:
+            try:
+                say(self._report)
+            except OSError:
+                self._report = None
+
+
+def reporter(out: TextIO | None = None) -> Patient:
     """The one that fits the stream (stderr by default)."""
     stream = out or sys.stderr
-    return Bars(stream) if stream.isatty() else Plain(stream)
+    return Patient(Bars(stream) if stream.isatty() else Plain(stream))
 
 
 def _detail(event: Event) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import paramiko
 
 from . import host_keys
-from .errors import AuthError, ConnectError, UnreachableError
+from .errors import AuthError, ConnectError, TransferError, UnreachableError
 from .inventory import Host
 from .ssh_config import Hop, resolve, resolve_jump
 
@@ -26,6 +26,7 @@ SHELL = "exec bash --norc --noprofile"
 WINDOW = 4 * 1024 * 1024  # bytes; larger ones cost the server more than they bring on a near link
 REKEY_BYTES = 2**35  # paramiko can dead-lock while it re-keys (paramiko #822); OpenSSH's own limit for AES is 2**36
 KEEPALIVE_S = 15
+LONGEST_LINE = 8 * 1024 * 1024  # bytes; ours are shorter by far
 DEAD_AFTER_S = 45
 _LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when a connection is gone
 
@@ -38,11 +39,19 @@ class Stream:
         self._buffer = bytearray()
         self.noise: deque[str] = deque(maxlen=20)
 
-    def lines(self, timeout: float) -> Iterator[bytes]:
-        """Lines without their ends, until the script ends. UnreachableError after `timeout` seconds of silence."""
+    def lines(self, timeout: float, within: float | None = None) -> Iterator[bytes]:
+        """Lines without their ends, until the script ends; one that never ends is dropped.
+
+        UnreachableError after `timeout` seconds of silence, or when it is not over `within` seconds.
+        """
+        until = None if within is None else time.monotonic() + within
         while True:
             end = self._buffer.find(b"\n")
             while end < 0:
+                if until is not None and time.monotonic() > until:
+                    raise UnreachableError(f"{self._where}: not over after {within:g} s", "check the load of the host")
+                if len(self._buffer) > LONGEST_LINE:
+                    self._buffer.clear()
                 if not self._fill(timeout):
                     if self._buffer:
                         yield bytes(self._buffer)
@@ -56,7 +65,10 @@ class Stream:
         """Exactly `length` bytes, in blocks as they come. UnreachableError when they end early or stall."""
         while length:
             if not self._buffer and not self._fill(timeout):
-                raise UnreachableError(f"{self._where}: the stream ended {length} bytes early")
+                early = f"{self._where}: the stream ended {length} bytes early"
+                if self.status() != -1:  # by itself, on a sound connection: asking again would give the same
+                    raise TransferError(early, "look at the run's directory on the host")
+                raise UnreachableError(early)
             block = bytes(self._buffer[:length])
             del self._buffer[: len(block)]
             length -= len(block)
@@ -69,8 +81,8 @@ class Stream:
             raise UnreachableError(f"{self._where}: the connection broke: {error or type(error).__name__}") from error
 
     def status(self) -> int:
-        """Exit status; -1 when the connection took it along."""
-        return self._channel.recv_exit_status()
+        """Exit status; -1 when the connection took it along, or it does not come."""
+        return self._channel.recv_exit_status() if self._channel.status_event.wait(30.0) else -1
 
     def close(self) -> None:
         with contextlib.suppress(*_LOST):  # closing says so to a peer that may be gone

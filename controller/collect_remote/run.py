@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +12,13 @@ from typing import Any
 from collect_agent.events import MARK, Event
 
 from .deploy import Agent, upload_script
-from .errors import RunFailed, UnreachableError
+from .errors import RunFailed, UnreachableError, one_line
 from .remote import Remote, Stream
 from .survey import Facts, environment
 
 SILENCE_S = 60.0  # the agent beats every five seconds
 RECONNECT_FOR_S = 120.0
+TRIES = 5  # of following again, without anything new in between
 ORPHAN_S = 600.0
 
 
@@ -45,22 +47,32 @@ class Run:
         RunFailed when the agent could not start; UnreachableError when the host stays away for too long.
         """
         stream = self.remote.stream(self.start_script())
+        tries = TRIES
         while True:
+            before = self._after
             try:
                 with stream:
                     yield from self._until_end(stream)
                     return
             except UnreachableError as error:
                 lost = error
-            try:
-                self.remote.reopen(RECONNECT_FOR_S)
-            except UnreachableError as error:
-                raise UnreachableError(
-                    f"lost the connection and could not get it back: {error.message}",
-                    f"run {self.id} may still be going on; it ends by itself when nobody follows it for "
-                    f"{ORPHAN_S / 60:g} minutes",
-                ) from lost
+            tries = TRIES if self._after > before else tries - 1
+            if not tries:
+                raise lost
+            time.sleep(0.0 if tries == TRIES else 1.0)
+            if not self.remote.is_open:
+                self._reopen(lost)
             stream = self._call("follow", str(self._after))
+
+    def _reopen(self, lost: UnreachableError) -> None:
+        try:
+            self.remote.reopen(RECONNECT_FOR_S)
+        except UnreachableError as error:
+            raise UnreachableError(
+                f"lost the connection and could not get it back: {error.message}",
+                f"run {self.id} may still be going on; it ends by itself when nobody follows it for "
+                f"{ORPHAN_S / 60:g} minutes",
+            ) from lost
 
     def start_script(self) -> str:
         """Upload the agent if it is not there, source the environment, start the run and follow it."""
@@ -77,8 +89,8 @@ class Run:
         if not self.remote.is_open:
             self.remote.reopen(10.0)
         with self._call("stop") as stream:
-            for event in events(stream, timeout=60.0):
-                return list(event["left"])
+            for event in events(stream, timeout=60.0, within=90.0):
+                return [int(pid) for pid in event["left"]]
         raise RunFailed(f"the agent did not stop run {self.id}: {_last(stream)}", f"look at {self.directory}")
 
     def send(self, offset: int) -> Stream:
@@ -104,17 +116,28 @@ class Run:
                 return
         if stream.status() == -1:
             raise UnreachableError("the connection broke")
+        if self._after:
+            raise UnreachableError("the agent's follower ended")  # the run itself goes on: follow it again
         raise RunFailed(f"the agent did not start: {_last(stream)}", f"look at {self.directory} on the host")
 
 
-def events(stream: Stream, timeout: float) -> Iterator[Event]:
-    """The marked lines of a stream as events; the others are kept as its noise."""
-    for raw in stream.lines(timeout):
-        before, mark, text = raw.decode("utf-8", "replace").partition(MARK)
-        if mark:
-            yield json.loads(text)
+def events(stream: Stream, timeout: float, within: float | None = None) -> Iterator[Event]:
+    """The marked lines of a stream as events; the others, and what is no event, are kept as its noise."""
+    for raw in stream.lines(timeout, within):
+        before, _, text = raw.decode("utf-8", "replace").partition(MARK)
+        event = _event(text)
+        if event is not None:
+            yield event
         elif before.strip():
-            stream.noise.append(before.strip())
+            stream.noise.append(one_line(before))
+
+
+def _event(text: str) -> Event | None:
+    try:
+        event = json.loads(text)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("stage"), str) else None
 
 
 def _last(stream: Stream) -> str:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from .transfer import storage_error
 
 ROOT = Path("profiles")
 MANIFEST = "manifest.json"
+ABANDONED_S = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ def incoming(where: Place) -> Any:
     """Make the growing directory; it is gone afterwards, published or not. StorageError when it cannot be made."""
     try:
         where.incoming.mkdir(parents=True)
+        for other in where.incoming.parent.iterdir():
+            if time.time() - other.stat().st_mtime > ABANDONED_S:
+                shutil.rmtree(other, ignore_errors=True)  # of a tool that was killed
     except OSError as error:
         raise storage_error(where.incoming, error) from error
     try:
@@ -73,13 +78,14 @@ def publish(where: Place, manifest: dict[str, Any]) -> None:
         if os.path.lexists(where.final):
             raise UsageError(f"{where.final} appeared while the run was going on", "the result is kept on the host")
         where.incoming.rename(where.final)
-        if where.latest is not None:
-            fresh = where.latest.with_name(f".latest-{where.final.name}")
-            fresh.symlink_to(where.final.name)
-            fresh.replace(where.latest)
         _sync(where.final.parent)
     except OSError as error:
         raise storage_error(where.final.parent, error) from error
+    if where.latest is not None:
+        with contextlib.suppress(OSError):  # the result stands whatever `latest` is here
+            fresh = where.latest.with_name(f".latest-{where.final.name}")
+            fresh.symlink_to(where.final.name)
+            fresh.replace(where.latest)
 
 
 def _sync(directory: Path) -> None:

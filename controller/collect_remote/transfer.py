@@ -6,39 +6,47 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from .errors import StorageError, TransferError, UnreachableError
 from .remote import Stream
-from .run import RECONNECT_FOR_S, Run, events
+from .run import RECONNECT_FOR_S, TRIES, Run, events
+from .wire import Sent, sent_files
 
 STALL_S = 60.0
 MARGIN_BYTES = 16 * 1024 * 1024
 
 
-def pull(run: Run, files: list[dict[str, Any]], directory: Path, on_progress: Callable[[int, int], None]) -> Stream:
-    """Bring `files` (name, size in bytes, sha256) into `directory`, whole and verified, in one stream.
+def pull(run: Run, files: Sequence[Sent], directory: Path, on_progress: Callable[[int, int], None]) -> Stream:
+    """Bring `files` into `directory`, whole and verified, in one stream.
 
     Returns the stream, on which `ok` may be sent to have the run removed from the host. StorageError when there is no
     room here, TransferError when what came is not what was announced, UnreachableError when the host stays away.
     """
-    total = sum(file["size"] for file in files)
+    total = sum(file.size for file in files)
     _make_room(directory, total)
+    tries = TRIES
     with Sink(directory, files) as sink:
         while True:
-            stream = run.send(sink.received)
+            before = sink.received
+            stream = run.send(before)
             try:
-                header = next(events(stream, STALL_S), None)
-                if header is None or header["files"] != files or header["offset"] != sink.received:
+                header = next(events(stream, STALL_S), {})
+                if header.get("offset") != before or sent_files(header.get("files")) != files:
                     raise TransferError("the host does not send what it announced", f"look at {run.directory} there")
-                for block in stream.blocks(total - sink.received, STALL_S):
+                for block in stream.blocks(total - before, STALL_S):
                     sink.write(block)
                     on_progress(sink.received, total)
                 sink.verify()
             except UnreachableError:
                 stream.close()
+                tries = TRIES if sink.received > before else tries - 1
+                if not tries:
+                    raise
+                time.sleep(0.0 if tries == TRIES else 1.0)
                 run.remote.reopen(RECONNECT_FOR_S)
             except BaseException:
                 stream.close()
@@ -50,7 +58,7 @@ def pull(run: Run, files: list[dict[str, Any]], directory: Path, on_progress: Ca
 class Sink:
     """Consecutive bytes in, files out, digested on the way."""
 
-    def __init__(self, directory: Path, files: list[dict[str, Any]]) -> None:
+    def __init__(self, directory: Path, files: Sequence[Sent]) -> None:
         self.received = 0
         self._pending = list(reversed(files))
         self._directory = directory
@@ -82,7 +90,7 @@ class Sink:
     def verify(self) -> None:
         """TransferError unless every file is whole and has its digest."""
         if self._left:
-            self._bad.append(self._entry["name"])
+            self._bad.append(self._entry.name)
         if self._bad:
             raise TransferError(
                 f"{', '.join(self._bad)} arrived damaged: the digest is not the host's",
@@ -92,9 +100,9 @@ class Sink:
     def _next(self) -> None:
         while self._pending:
             self._entry = self._pending.pop()
-            self._digest, self._left = hashlib.sha256(), self._entry["size"]
+            self._digest, self._left = hashlib.sha256(), self._entry.size
             try:
-                self._file = open(self._directory / self._entry["name"], "xb")  # noqa: SIM115, PTH123
+                self._file = open(self._directory / self._entry.name, "xb")  # noqa: SIM115, PTH123
             except OSError as error:
                 raise storage_error(self._directory, error) from error
             if self._left:
@@ -113,8 +121,8 @@ class Sink:
             raise storage_error(self._directory, error) from error
         finally:
             self._file.close()
-        if self._digest.hexdigest() != self._entry["sha256"]:
-            self._bad.append(self._entry["name"])
+        if self._digest.hexdigest() != self._entry.sha256:
+            self._bad.append(self._entry.name)
 
 
 def _make_room(directory: Path, size: int) -> None:
@@ -122,7 +130,7 @@ def _make_room(directory: Path, size: int) -> None:
     if free < size + MARGIN_BYTES:
         raise StorageError(
             f"not enough space in {directory}: need {(size + MARGIN_BYTES) >> 20} MiB, have {free >> 20} MiB",
-            "free some, or write elsewhere with --out; the result is kept on the host",
+            "free some, or write elsewhere with --out",
         )
 
 

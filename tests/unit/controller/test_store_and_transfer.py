@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,10 +16,11 @@ from collect_remote import store
 from collect_remote.errors import StorageError, TransferError, UsageError
 from collect_remote.request import Request
 from collect_remote.transfer import Sink
+from collect_remote.wire import Sent
 
 
-def entry(name: str, content: bytes) -> dict[str, Any]:
-    return {"name": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+def entry(name: str, content: bytes) -> Sent:
+    return Sent(name, len(content), hashlib.sha256(content).hexdigest())
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=4), st.data())
@@ -79,6 +81,24 @@ def test_what_was_not_published_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
         (incoming / "half").write_text("x")
         raise KeyError
     assert list(Path("profiles").iterdir()) == []
+
+
+def test_a_strange_latest_does_not_spoil_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "profiles/h/m/latest").mkdir(parents=True)
+    place = store.place(Request(host="h", model="m"), "r1")
+    with store.incoming(place):
+        store.publish(place, {})
+    assert (place.final / "manifest.json").is_file()
+
+
+def test_what_a_killed_tool_left_is_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, age in (("old", 8 * 24 * 3600), ("young", 3600)):
+        (tmp_path / "profiles/.incoming" / name).mkdir(parents=True)
+        os.utime(tmp_path / "profiles/.incoming" / name, (0, time.time() - age))
+    with store.incoming(store.place(Request(host="h", model="m"), "r1")):
+        assert sorted(path.name for path in Path("profiles/.incoming").iterdir()) == ["r1", "young"]
 
 
 def test_a_result_is_never_overwritten(tmp_path: Path) -> None:

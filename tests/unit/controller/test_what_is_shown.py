@@ -54,8 +54,23 @@ def test_bars_for_what_can_be_counted() -> None:
 
 
 def test_the_stream_decides() -> None:
-    assert isinstance(reporter(Terminal()), Bars)
-    assert isinstance(reporter(io.StringIO()), Plain)
+    for stream, what in ((Terminal(), "100%"), (io.StringIO(), "500.0 ms")):
+        report = reporter(stream)
+        for event in EVENTS:
+            report({**event, "time": 100.0})
+        report.close()
+        assert what in stream.getvalue()
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
+    class Gone(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    report = reporter(Gone())
+    for event in EVENTS:
+        report({**event, "time": 100.0})
+    report.close()
 
 
 def test_every_error_has_its_documented_exit_code() -> None:

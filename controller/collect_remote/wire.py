@@ -1,0 +1,82 @@
+"""What a host tells us, checked before it is used: names, sizes and claims are its own until proved otherwise. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from collect_agent.rundir import ARCHIVE
+
+from .errors import ProfileInvalid, TransferError, one_line
+
+LOG = "run.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A file that the host announces. `size` in bytes."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+def sent_files(announced: Any) -> tuple[Sent, ...]:
+    """The files of a finished run: the archive and the log, once each. TransferError for anything else."""
+    try:
+        files = tuple(Sent(str(file["name"]), int(file["size"]), str(file["sha256"])) for file in announced)
+        good = sorted(file.name for file in files) == sorted((ARCHIVE, LOG)) and all(
+            file.size >= 0 and re.fullmatch(r"[0-9a-f]{64}", file.sha256) for file in files
+        )
+    except (KeyError, TypeError, ValueError):
+        good = False
+    if not good:
+        raise TransferError(
+            f"the host announces files that are none of a run: {one_line(repr(announced))}",
+            "do not trust this host before you know why",
+        )
+    return files
+
+
+def checked_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of a pulled archive, if it is the one of this run and says that the profile is good.
+
+    `asked` is the document that the run was started with. TransferError for another run's or a malformed manifest,
+    ProfileInvalid when the host sends what it does not call valid.
+    """
+    for key in ("run_id", "host", "model", "expected"):
+        if manifest.get(key) != asked[key]:
+            raise TransferError(
+                f"the archive is not the one of this run: its {key} is {one_line(repr(manifest.get(key)))}",
+                "run the command again; if it stays so, do not trust this host",
+            )
+    if manifest.get("verdict") != "valid":
+        raise ProfileInvalid(
+            f"the host sent a profile that it calls {one_line(repr(manifest.get('verdict')))}", "run the command again"
+        )
+    if not _is_whole(manifest, asked):
+        raise TransferError("the archive's manifest lacks what a run writes into it", "run the command again")
+    return dict(manifest)
+
+
+def _is_whole(manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    try:
+        phases = {profile["phase"] for profile in manifest["profiles"] if profile["checks"]}
+        windows = [manifest["phases"][phase] for phase in asked["expected"]["steps"]]
+        return (
+            phases == set(asked["expected"]["steps"])
+            and all(
+                isinstance(device["label"], str) and isinstance(device["name"], str) for device in manifest["devices"]
+            )
+            and all(len(w["step_seconds"]) == len(w["step_kinds"]) and w["warmup_seconds"] for w in windows)
+            and all(isinstance(manifest[key], kind) for key, kind in (("versions", dict), ("checks", list)))
+        )
+    except (KeyError, TypeError):
+        return False
+
+
+def log_lines(lines: Sequence[Any]) -> tuple[str, ...]:
+    """The end of a host's log, fit for a terminal."""
+    return tuple(one_line(str(line)) for line in lines[-30:])

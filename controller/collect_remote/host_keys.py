@@ -1,97 +1,151 @@
 """Which server key we accept: the pinned one, those in known_hosts, and no other.
 
 An unknown host is refused unless the user's ssh_config says `StrictHostKeyChecking accept-new` for it; a changed key is
-always refused, with the file and line that holds the old one.
+always refused, with the file and line that holds the old one. known_hosts is read as sshd(8) describes it: patterns,
+negations, hashed names, and @revoked; @cert-authority says nothing to us, who know no certificates.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
+import contextlib
 import hashlib
-from pathlib import Path
+import hmac
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import paramiko
-from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from .errors import HostKeyError
 from .ssh_config import Hop
 
 
-def install(client: paramiko.SSHClient, hop: Hop) -> None:
-    """Give `client` the keys it may accept for `hop`, and the policy for hosts that have none."""
-    if hop.host_key is not None:
-        entry = _entry(f"{hop.known_as} {hop.host_key}")
-        if entry is None or entry.key is None:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A key that is listed for a host: its type, its bytes on the wire, and where it stands."""
+
+    kind: str
+    blob: bytes
+    place: str
+    revoked: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """As ssh prints it: type and SHA256 in base64."""
+        digest = base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
+        return f"{self.kind} SHA256:{digest}"
+
+
+class Policy(paramiko.MissingHostKeyPolicy):
+    """Judges the key that `hop` shows. It is asked about every key: paramiko itself is told of none."""
+
+    def __init__(self, hop: Hop) -> None:
+        self._hop = hop
+        self._known = [_pinned(hop)] if hop.host_key is not None else list(_listed(hop))
+
+    @property
+    def kinds(self) -> set[str]:
+        """The types of the keys that would be accepted, to be asked for first."""
+        return {known.kind for known in self._known if not known.revoked}
+
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
+        """HostKeyError unless the key is the one we know, or may be taken for new."""
+        hop, shown = self._hop, Known(key.get_name(), key.asbytes(), "")
+        same = [known for known in self._known if known.blob == shown.blob]
+        for known in same:
+            if known.revoked:
+                raise HostKeyError(
+                    f"{hop.name} shows the host key {shown.fingerprint}, which {known.place} marks as revoked: "
+                    "somebody may be in between",
+                    "ask who runs the host for its new key",
+                )
+        others = [known for known in self._known if not known.revoked]
+        if same:
+            return
+        if others:
+            raise _changed(hop, shown, min(others, key=lambda known: known.kind != shown.kind))
+        if not hop.accept_new:
             raise HostKeyError(
-                f"{hop.name}: host_key is no public key: {hop.host_key[:40]!r}",
-                "write it as in known_hosts: the type, a blank, the key",
+                f"{hop.name} is not a known host: it shows {shown.fingerprint}",
+                f"compare it with the host's own, then connect once with `ssh -p {hop.port} {hop.address}`, "
+                "or pin it as `host_key` in the inventory",
             )
-        client.get_host_keys().add(hop.known_as, entry.key.get_name(), entry.key)
-    else:
-        for path in hop.known_hosts:
-            for entry in map(_entry, _lines(path)):  # line by line: a bad one spoils no other, as with ssh
-                if entry is not None and entry.key is not None:
-                    for name in entry.hostnames:
-                        client.get_host_keys().add(name, entry.key.get_name(), entry.key)
-    client.set_missing_host_key_policy(_AcceptNew(hop) if hop.accept_new and not hop.host_key else _Refuse(hop))
+        if hop.new_keys is not None:
+            with contextlib.suppress(OSError):  # it is asked again next time, as with ssh
+                hop.new_keys.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with hop.new_keys.open("a", encoding="utf-8") as file:
+                    file.write(f"{hop.known_as} {key.get_name()} {key.get_base64()}\n")
 
 
-def changed(hop: Hop, error: paramiko.BadHostKeyException) -> HostKeyError:
-    """The host shows another key than the one we know: name both, and where ours stands."""
-    shown, known = fingerprint(error.key), fingerprint(error.expected_key)
-    if hop.host_key is not None:
-        place, mend = "host_key in the inventory", "pin the new key there"
-    else:
-        place = _known_line(hop, error.expected_key)
-        mend = f"run `ssh-keygen -R '{hop.known_as}'`"
+def _changed(hop: Hop, shown: Known, known: Known) -> HostKeyError:
+    mend = "pin the new key there" if hop.host_key is not None else f"run `ssh-keygen -R '{hop.known_as}'`"
     return HostKeyError(
-        f"{hop.name} shows the host key {shown}, but {place} says {known}: somebody may be in between",
+        f"{hop.name} shows the host key {shown.fingerprint}, but {known.place} says {known.fingerprint}: "
+        "somebody may be in between",
         f"ask who runs the host; if the change is meant, {mend}",
     )
 
 
-def fingerprint(key: paramiko.PKey) -> str:
-    """As ssh prints it: type and SHA256 in base64."""
-    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
-    return f"{key.get_name()} SHA256:{digest}"
-
-
-class _Refuse(paramiko.MissingHostKeyPolicy):
-    def __init__(self, hop: Hop) -> None:
-        self.hop = hop
-
-    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
-        hop = self.hop
+def _pinned(hop: Hop) -> Known:
+    known = _key(hop.host_key or "", "host_key in the inventory")
+    if known is None:
         raise HostKeyError(
-            f"{hop.name} is not a known host: it shows {fingerprint(key)}",
-            f"compare it with the host's own, then connect once with `ssh -p {hop.port} {hop.address}`, "
-            "or pin it as `host_key` in the inventory",
+            f"{hop.name}: host_key is no public key: {(hop.host_key or '')[:40]!r}",
+            "write it as in known_hosts: the type, a blank, the key",
         )
+    return known
 
 
-class _AcceptNew(_Refuse):
-    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
-        path = self.hop.known_hosts[0]
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(f"{self.hop.known_as} {key.get_name()} {key.get_base64()}\n")
-
-
-def _known_line(hop: Hop, key: paramiko.PKey) -> str:
+def _listed(hop: Hop) -> Iterator[Known]:
     for path in hop.known_hosts:
-        for number, line in enumerate(_lines(path), 1):
-            entry = _entry(line)
-            if entry is not None and entry.key is not None and entry.key.asbytes() == key.asbytes():
-                return f"{path}:{number}"
-    return "known_hosts"
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+        for number, line in enumerate(lines, 1):
+            fields = line.split()
+            marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
+            names, key = "".join(fields[:1]), " ".join(fields[1:3])
+            if marker in ("", "@revoked") and not names.startswith("#") and matches(hop.known_as, names):
+                known = _key(key, f"{path}:{number}", revoked=bool(marker))
+                if known is not None:  # a bad line spoils no other
+                    yield known
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-
-
-def _entry(line: str) -> HostKeyEntry | None:
+def _key(text: str, place: str, *, revoked: bool = False) -> Known | None:
+    """A public key as it is written: its type, a blank, its bytes in base64, perhaps a comment."""
+    kind, *rest = text.split()[:2] or [""]
     try:
-        return HostKeyEntry.from_line(line)
-    except (InvalidHostKey, paramiko.SSHException):
+        blob = base64.b64decode("".join(rest), validate=True)
+    except (binascii.Error, ValueError):
         return None
+    # The bytes begin with the type, its length in front.
+    head = len(kind).to_bytes(4, "big") + kind.encode()
+    return Known(kind, blob, place, revoked) if kind and blob.startswith(head) and len(blob) > len(head) else None
+
+
+def matches(host: str, names: str) -> bool:
+    """Whether the first field of a known_hosts line means `host`, which is `name` or `[name]:port`."""
+    host = host.lower()
+    found = False
+    for name in names.split(","):
+        if name.startswith("|1|"):
+            found = found or _hashed(host, name)
+        elif _pattern(name.lstrip("!").lower()).fullmatch(host):
+            if name.startswith("!"):
+                return False
+            found = True
+    return found
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """`*` and `?` as in ssh_config; brackets stand for themselves, they enclose names with ports."""
+    return re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in text))
+
+
+def _hashed(host: str, name: str) -> bool:
+    """|1|salt|HMAC-SHA1 of the name, both in base64: what HashKnownHosts writes."""
+    try:
+        salt, digest = map(base64.b64decode, name.split("|")[2:4])
+    except (binascii.Error, ValueError):
+        return False
+    return hmac.compare_digest(hmac.new(salt, host.encode(), hashlib.sha1).digest(), digest)

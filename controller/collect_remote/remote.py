@@ -8,6 +8,7 @@ look for in it is led by a marker (see `collect_agent.events`), everything else 
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import time
 from collections import deque
@@ -17,10 +18,12 @@ from typing import Any
 
 import paramiko
 
-from . import host_keys
 from .errors import AuthError, ConnectError, TransferError, UnreachableError
+from .host_keys import Policy
+from .identity import Identities, identities
 from .inventory import Host
-from .ssh_config import Hop, resolve, resolve_jump
+from .proxy import Proxy
+from .ssh_config import Hop, route
 
 SHELL = "exec bash --norc --noprofile"
 WINDOW = 4 * 1024 * 1024  # bytes; larger ones cost the server more than they bring on a near link
@@ -115,6 +118,7 @@ class Remote:
     def __init__(self, host: Host) -> None:
         self.host = host
         self._clients: list[paramiko.SSHClient] = []
+        self._proxy: Proxy | None = None
 
     def __enter__(self) -> Remote:
         self.open()
@@ -127,10 +131,8 @@ class Remote:
 
     def open(self) -> None:
         """Connect, through every jump host. ConnectError with the cause; nothing stays open then."""
-        last = resolve(self.host)
-        hops = [*map(resolve_jump, last.jumps), last]
         try:
-            for hop in hops:
+            for hop in route(self.host):
                 self._clients.append(self._connect(hop))
         except BaseException:
             self.close()
@@ -140,6 +142,9 @@ class Remote:
         for client in reversed(self._clients):
             client.close()
         self._clients.clear()
+        if self._proxy is not None:
+            self._proxy.close()
+            self._proxy = None
 
     @property
     def is_open(self) -> bool:
@@ -181,26 +186,23 @@ class Remote:
 
     def _connect(self, hop: Hop) -> paramiko.SSHClient:
         client = paramiko.SSHClient()
-        host_keys.install(client, hop)
-        # With a socket given, name and port only say under which name the key is known.
-        name, port = (hop.alias, 22) if hop.alias else (hop.address, hop.port)
-        with _explained(hop, time.monotonic()), contextlib.ExitStack() as on_failure:
+        policy = Policy(hop)
+        client.set_missing_host_key_policy(policy)
+        with identities(hop) as keys, self._explained(hop, keys), contextlib.ExitStack() as on_failure:
             sock = self._socket(hop)
             on_failure.callback(sock.close)
             on_failure.callback(client.close)
             client.connect(
-                name,
-                port,
+                hop.address,
+                hop.port,
                 username=hop.user,
-                key_filename=[str(path) for path in hop.identity_files],  # type: ignore[arg-type] # stubs know one
-                allow_agent=not hop.identities_only,
-                look_for_keys=False,
+                auth_strategy=keys,  # type: ignore[arg-type] # nothing but its authenticate() is called
                 sock=sock,
                 timeout=hop.connect_timeout,
                 banner_timeout=30,
                 auth_timeout=30,
                 channel_timeout=30,
-                transport_factory=_transport,
+                transport_factory=functools.partial(_transport, policy.kinds),
             )
             on_failure.pop_all()
         transport = client.get_transport()
@@ -216,7 +218,8 @@ class Remote:
                 "direct-tcpip", (hop.address, hop.port), ("127.0.0.1", 0), timeout=hop.connect_timeout
             )
         if hop.proxy_command:
-            return paramiko.ProxyCommand(hop.proxy_command)
+            self._proxy = Proxy(hop.proxy_command)
+            return self._proxy.socket
         sock = socket.create_connection((hop.address, hop.port), timeout=hop.connect_timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -224,53 +227,62 @@ class Remote:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_AFTER_S * 1000)
         return sock
 
+    @contextlib.contextmanager
+    def _explained(self, hop: Hop, keys: Identities) -> Iterator[None]:
+        """Turn what sockets and paramiko raise while connecting into one sentence and one thing to do."""
+        place, started = f"{hop.name} ({hop.user}@{hop.address}:{hop.port})", time.monotonic()
+        try:
+            yield
+        except ConnectError:
+            raise
+        except paramiko.AuthenticationException as error:
+            problems = "".join(f"; {problem.why}" for problem in keys.unusable)
+            remedies = [problem.remedy for problem in keys.unusable]
+            raise AuthError(
+                f"{place} refused the login (keys offered: {keys.names}{problems})",
+                "; ".join([*remedies, f"try `ssh -p {hop.port} {hop.user}@{hop.address}`"])
+                + "; name the user and the key in the inventory",
+            ) from error
+        except socket.gaierror as error:
+            raise UnreachableError(
+                f"{place}: the name does not resolve",
+                "set `address` in the inventory, or HostName in ~/.ssh/config",
+            ) from error
+        except ConnectionRefusedError as error:
+            raise UnreachableError(
+                f"{place}: connection refused", "check the port, and that sshd runs there"
+            ) from error
+        except paramiko.ChannelException as error:
+            raise UnreachableError(
+                f"{place}: the jump host cannot reach it: {error}", "check `jump` and the port"
+            ) from error
+        except _LOST as error:
+            if self._proxy is not None and not self._clients:
+                raise UnreachableError(
+                    f"{place}: its ProxyCommand brings no connection: {self._proxy.last_words() or error}",
+                    f"try it: {hop.proxy_command}",
+                ) from error
+            if "banner" in str(error):
+                raise UnreachableError(
+                    f"{place} accepted the connection and sent no SSH banner",
+                    "check that an sshd listens there, and its MaxStartups when many connect at once",
+                ) from error
+            waited = time.monotonic() - started
+            raise UnreachableError(
+                f"{place}: no connection after {waited:.0f} s: {error or type(error).__name__}",
+                "check that the host is up and that a firewall lets you through",
+            ) from error
 
-def _transport(sock: Any, **options: Any) -> paramiko.Transport:
+
+def _transport(known_kinds: set[str], sock: Any, **options: Any) -> paramiko.Transport:
+    """`known_kinds`: types of the keys that the server is known by, which it is asked for first."""
     transport = paramiko.Transport(sock, default_window_size=WINDOW, **options)
     transport.packetizer.REKEY_BYTES = REKEY_BYTES
     security = transport.get_security_options()
     fast = [cipher for cipher in ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com") if cipher in security.ciphers]
     security.ciphers = (*fast, *(cipher for cipher in security.ciphers if cipher not in fast))
+    # A key of type ssh-rsa signs as rsa-sha2-512 or rsa-sha2-256.
+    security.key_types = sorted(
+        security.key_types, key=lambda kind: ("ssh-rsa" if kind.startswith("rsa-sha2-") else kind) not in known_kinds
+    )
     return transport
-
-
-@contextlib.contextmanager
-def _explained(hop: Hop, started: float) -> Iterator[None]:
-    """Turn what sockets and paramiko raise while connecting into one sentence and one thing to do."""
-    place = f"{hop.name} ({hop.user}@{hop.address}:{hop.port})"
-    try:
-        yield
-    except ConnectError:
-        raise
-    except paramiko.BadHostKeyException as error:
-        raise host_keys.changed(hop, error) from error
-    except paramiko.PasswordRequiredException as error:
-        raise AuthError(f"{place}: the key is encrypted", "load it into ssh-agent with ssh-add") from error
-    except paramiko.AuthenticationException as error:
-        offered = ", ".join(str(path) for path in hop.identity_files) or "none"
-        raise AuthError(
-            f"{place} refused the login (keys offered: {offered})",
-            f"try `ssh -p {hop.port} {hop.user}@{hop.address}`; name the user and the key in the inventory",
-        ) from error
-    except socket.gaierror as error:
-        raise UnreachableError(
-            f"{place}: the name does not resolve",
-            "set `address` in the inventory, or HostName in ~/.ssh/config",
-        ) from error
-    except ConnectionRefusedError as error:
-        raise UnreachableError(f"{place}: connection refused", "check the port, and that sshd runs there") from error
-    except paramiko.ChannelException as error:
-        raise UnreachableError(
-            f"{place}: the jump host cannot reach it: {error}", "check `jump` and the port"
-        ) from error
-    except _LOST as error:
-        if "banner" in str(error):
-            raise UnreachableError(
-                f"{place} accepted the connection and sent no SSH banner",
-                "check that an sshd listens there, and its MaxStartups when many connect at once",
-            ) from error
-        waited = time.monotonic() - started
-        raise UnreachableError(
-            f"{place}: no connection after {waited:.0f} s: {error or type(error).__name__}",
-            "check that the host is up and that a firewall lets you through",
-        ) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import pwd
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -18,21 +19,28 @@ from .errors import ConnectError
 from .inventory import Host
 
 SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+SSH_TIMEOUT_S = 10  # `ssh -G` runs whatever a `Match exec` names
+MOST_HOPS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One SSH connection to make, everything resolved. Times are seconds."""
+    """One SSH connection to make, everything resolved. Times are seconds.
+
+    `identity_named`: the inventory names its key. `new_keys`: the file that takes the key of a new host.
+    """
 
     name: str
     address: str
     port: int
     user: str
     identity_files: tuple[Path, ...]
+    identity_named: bool
     identities_only: bool
     jumps: tuple[str, ...]
     proxy_command: str | None
     known_hosts: tuple[Path, ...]
+    new_keys: Path | None
     alias: str | None
     accept_new: bool
     host_key: str | None
@@ -44,6 +52,26 @@ class Hop:
         if self.alias:
             return self.alias
         return self.address if self.port == 22 else f"[{self.address}]:{self.port}"
+
+
+def route(host: Host) -> list[Hop]:
+    """Every connection to make, in order, the last to `host` itself.
+
+    As with ssh, a list of jump hosts is gone through in its order, and only the first of them is reached as its own
+    entry in ssh_config says. ConnectError when that leads in a circle, or ssh refuses its configuration.
+    """
+    hops = [resolve(host)]
+    while hops[0].jumps:
+        first, *others = hops[0].jumps
+        hops = [resolve_jump(first), *map(resolve_jump, others), *hops]
+        places = [(hop.user, hop.address, hop.port) for hop in hops]
+        if len(set(places)) < len(places) or len(places) > MOST_HOPS:
+            raise ConnectError(
+                f"the way to {host.name} does not end: {' -> '.join(hop.name for hop in hops)}",
+                "see `jump` in the inventory and ProxyJump in ~/.ssh/config: the way leads through a host twice, "
+                f"or through more than {MOST_HOPS}",
+            )
+    return hops
 
 
 def resolve(host: Host) -> Hop:
@@ -61,6 +89,7 @@ def resolve(host: Host) -> Hop:
         host.address,
         settings,
         identity_files=identity_files,
+        identity_named=host.identity_file is not None,
         identities_only=host.identity_file is not None or _yes(settings, "identitiesonly"),
         host_key=host.host_key,
     )
@@ -79,6 +108,7 @@ def resolve_jump(spec: str) -> Hop:
         name,
         settings,
         identity_files=_paths(settings.get("identityfile", [])),
+        identity_named=False,
         identities_only=_yes(settings, "identitiesonly"),
         host_key=None,
     )
@@ -89,6 +119,7 @@ def _hop(
     settings: dict[str, list[str]],
     *,
     identity_files: tuple[Path, ...],
+    identity_named: bool,
     identities_only: bool,
     host_key: str | None,
 ) -> Hop:
@@ -97,26 +128,49 @@ def _hop(
 
     jump, command = one("proxyjump", "none"), one("proxycommand", "none")
     alias = one("hostkeyalias", "none")
-    files = (
-        one("userknownhostsfile", "~/.ssh/known_hosts").split()
-        + one("globalknownhostsfile", " ".join(SYSTEM_KNOWN_HOSTS)).split()
+    own, system = (
+        [Path(file).expanduser() for file in one(key, default).split() if file.lower() != "none"]
+        for key, default in (
+            ("userknownhostsfile", "~/.ssh/known_hosts"),
+            ("globalknownhostsfile", " ".join(SYSTEM_KNOWN_HOSTS)),
+        )
     )
-    timeout = one("connecttimeout", "none")
+    timeout, port = one("connecttimeout", "none"), one("port", "22")
+    address, user = one("hostname", name), one("user", getpass.getuser())
+    if not port.isdigit():
+        raise ConnectError(f"the port of {name} is no number: {port!r}", "mend ~/.ssh/config or the inventory")
+    tokens = {"%": "%", "h": address, "n": name, "p": port, "r": user}
     return Hop(
         name=name,
-        address=one("hostname", name),
-        port=int(one("port", "22")),
-        user=one("user", getpass.getuser()),
+        address=address,
+        port=int(port),
+        user=user,
         identity_files=identity_files,
+        identity_named=identity_named,
         identities_only=identities_only,
         jumps=() if jump == "none" else tuple(jump.split(",")),
-        proxy_command=None if command == "none" else command,
-        known_hosts=tuple(Path(file).expanduser() for file in files),
+        proxy_command=None if command == "none" or jump != "none" else _expanded(command, tokens),
+        known_hosts=(*own, *system),
+        new_keys=own[0] if own else None,
         alias=None if alias == "none" else alias,
         accept_new=one("stricthostkeychecking", "ask") in ("accept-new", "no", "off", "false"),
         host_key=host_key,
         connect_timeout=float(timeout) if timeout.isdigit() and int(timeout) else 20.0,
     )
+
+
+def _expanded(command: str, tokens: dict[str, str]) -> str:
+    """A ProxyCommand with its tokens replaced, which `ssh -G` leaves to whoever runs it."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in tokens:
+            raise ConnectError(
+                f"the ProxyCommand {command!r} has %{found[1]}, which is not supported",
+                f"use only {', '.join(f'%{token}' for token in tokens)} in it",
+            )
+        return tokens[found[1]]
+
+    return re.sub("%(.?)", value, command)
 
 
 def _settings(name: str, overrides: list[str]) -> dict[str, list[str]]:
@@ -129,18 +183,22 @@ def _settings(name: str, overrides: list[str]) -> dict[str, list[str]]:
     account = pwd.getpwuid(os.getuid()).pw_dir
     chosen = ["-F", str(config) if config.exists() else os.devnull] if Path(account) != Path.home() else []
     # A name is data, never an option, whatever it begins with.
-    result = subprocess.run(
-        [ssh, "-G", *chosen, *overrides, "--", name],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    if result.returncode:
-        raise ConnectError(
-            f"ssh rejects its configuration for {name}: {result.stderr.strip()}",
-            f"mend {config}, then try `ssh {name}`",
+    try:
+        result = subprocess.run(
+            [ssh, "-G", *chosen, *overrides, "--", name],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            timeout=SSH_TIMEOUT_S,
         )
+    except subprocess.TimeoutExpired as error:
+        raise ConnectError(
+            f"`ssh -G {name}` gives no answer within {SSH_TIMEOUT_S} s",
+            f"see what `Match exec` in {config} runs",
+        ) from error
+    if result.returncode:
+        raise _rejected(name, result.stderr, config)
     settings: dict[str, list[str]] = {}
     for line in result.stdout.splitlines():
         key, _, value = line.partition(" ")
@@ -148,24 +206,38 @@ def _settings(name: str, overrides: list[str]) -> dict[str, list[str]]:
     return settings
 
 
+def _rejected(name: str, said: str, config: Path) -> ConnectError:
+    """Errors of configuration files name a line; others are about what the inventory made us ask for."""
+    lines = [line for line in said.strip().splitlines() if not line.startswith("Pseudo-terminal")]
+    why = "; ".join(lines)
+    if re.search(r"\bline [0-9]+\b|configuration option", why):
+        return ConnectError(f"ssh rejects its configuration for {name}: {why}", f"mend {config}, then try `ssh {name}`")
+    return ConnectError(
+        f"ssh cannot make out how to reach {name!r}: {why}",
+        "correct `address`, `user`, `port` or `jump` in the inventory (a jump host is written [user@]host[:port])",
+    )
+
+
 def _paramiko_settings(name: str, overrides: list[str], config: Path) -> dict[str, list[str]]:
     import paramiko
 
+    # The first value of a keyword holds, and other values are made from it: ours come first.
+    keys = {"-p": "Port", "-l": "User", "-J": "ProxyJump"}
+    ours = "".join(f"    {keys[key]} {value}\n" for key, value in zip(overrides[::2], overrides[1::2], strict=True))
     try:
-        parsed = paramiko.SSHConfig.from_path(str(config)) if config.exists() else paramiko.SSHConfig()
-        found = parsed.lookup(name)
+        theirs = config.read_text(encoding="utf-8", errors="replace") if config.exists() else ""
+        found = paramiko.SSHConfig.from_text(f"Host *\n{ours}\nHost *\n{theirs}").lookup(name)
     except paramiko.ConfigParseError as error:
         raise ConnectError(f"cannot read {config}: {error}", "mend it, or install the ssh client") from error
     settings = {key: list(value) if key == "identityfile" else [str(value)] for key, value in found.items()}
-    keys = {"-p": "port", "-l": "user", "-J": "proxyjump"}
-    settings.update({keys[option]: [value] for option, value in zip(overrides[::2], overrides[1::2], strict=True)})
     settings.setdefault("identityfile", ["~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"])
     return settings
 
 
 def _paths(values: list[str]) -> tuple[Path, ...]:
+    """Those that are there; of a key that only ssh-agent has, the public half may be."""
     paths = (Path(value).expanduser() for value in values)
-    return tuple(path for path in paths if path.is_file())
+    return tuple(path for path in paths if path.is_file() or path.with_name(path.name + ".pub").is_file())
 
 
 def _yes(settings: dict[str, list[str]], key: str) -> bool:

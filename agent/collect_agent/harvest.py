@@ -19,11 +19,13 @@ _MESSAGE = re.compile(r"\[(?:ERROR|WARNING)\] \[\d+\] profiler\.py: (.*)")
 _ANALYSE = "import sys; from torch_npu.profiler.profiler import analyse; analyse(sys.argv[1], export_type=sys.argv[2])"
 
 
-def harvest(run: RunDir, plan: Dict[str, Any], emit: Callable[..., Any]) -> Dict[str, List[str]]:
+def harvest(
+    run: RunDir, plan: Dict[str, Any], environment: Dict[str, str], emit: Callable[..., Any]
+) -> Dict[str, List[str]]:
     """Directories of the profiles of every expected phase, `{phase: [path of a *_ascend_pt directory]}`.
 
-    A directory with raw data and no parsed output is parsed here, in a process of its own. Failure when a phase left
-    nothing behind.
+    A directory with raw data and no parsed output is parsed here, in a process of its own with the environment of the
+    program that wrote it. Failure when a phase left nothing behind.
     """
     found = {}
     for phase in plan["expected"]["steps"]:
@@ -38,7 +40,7 @@ def harvest(run: RunDir, plan: Dict[str, Any], emit: Callable[..., Any]) -> Dict
         for directory in directories:
             if not os.path.isdir(os.path.join(directory, OUTPUT)):
                 emit(stage="harvest", parse="offline", directory=os.path.basename(directory))
-                _analyse(run, directory, plan["expected"]["export"])
+                _analyse(run, directory, plan["expected"]["export"], environment)
         found[phase] = directories
     return found
 
@@ -65,11 +67,12 @@ def _profiles(directory: str) -> List[str]:
     return sorted(entry.path for entry in os.scandir(directory) if entry.name.endswith("_ascend_pt"))
 
 
-def _analyse(run: RunDir, directory: str, export: List[str]) -> None:
+def _analyse(run: RunDir, directory: str, export: List[str], environment: Dict[str, str]) -> None:
     for export_type in export:
         subprocess.run(
             [sys.executable, "-c", _ANALYSE, directory, export_type],
             cwd=run.work,
+            env=environment,
             stdin=subprocess.DEVNULL,
             check=False,  # torch_npu's exit status says nothing; the validation looks at what is there
         )

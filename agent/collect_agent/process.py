@@ -1,7 +1,8 @@
 """Finding and ending the processes of a run, by what the kernel says, never by name.
 
-A run's processes carry its id in their environment (`RUN_VARIABLE`), so they are found wherever they moved: other
-sessions, other process groups, re-parented to init. Linux /proc only.
+A run's processes carry its id in their environment (`RUN_VARIABLE`), or descend from one that does: so they are found
+wherever they moved, to other sessions or process groups, and when they were started with a clean environment. The
+supervisor adopts those whose parent has gone (`adopt_orphans`). Linux /proc only.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import ctypes
 import os
 import signal
 import time
-from typing import List, Optional
+from typing import Dict, List, Optional, Set, Tuple
 
 RUN_VARIABLE = "COLLECT_REMOTE_RUN"
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent() -> None:
@@ -22,46 +24,51 @@ def die_with_parent() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def adopt_orphans() -> None:
+    """From now on a descendant whose parent ends becomes a child of this process, not of init."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def start_time(pid: int) -> Optional[str]:
     """The kernel's start time of a process (clock ticks since boot), None when it is gone or a zombie.
 
     Together with the pid it names one process for ever: pids are used again, this pair is not.
     """
-    try:
-        with open("/proc/{}/stat".format(pid), encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else fields[19]
+    fields = _stat(pid)
+    return fields[19] if fields else None
 
 
 def of_run(run_id: str) -> List[int]:
-    """Live processes of this user that carry the run's id, this one excluded."""
+    """Live processes that carry the run's id or descend from one that does, this one excluded."""
     needle = "{}={}".format(RUN_VARIABLE, run_id).encode()
+    children: Dict[int, List[int]] = {}
     found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == os.getpid():
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        fields = _stat(pid)
+        if fields is None:
             continue
-        try:
-            with open("/proc/{}/environ".format(name), "rb") as file:
-                ours = needle in file.read().split(b"\0")
-        except OSError:
-            continue
-        if ours and start_time(int(name)) is not None:
-            found.append(int(name))
-    return found
+        children.setdefault(int(fields[1]), []).append(pid)
+        if needle in _environment(pid):
+            found.append(pid)
+    ours: Set[int] = set()
+    while found:
+        pid = found.pop()
+        if pid not in ours:
+            ours.add(pid)
+            found += children.get(pid, ())
+    return sorted(ours - {os.getpid()})
 
 
-def end(run_id: str, *, grace_s: float, spare: Optional[int] = None) -> List[int]:
-    """End every process of the run: SIGTERM, `grace_s` seconds, SIGKILL. Returns those that are still there.
-
-    `spare` is a pid that is left alone (the supervisor, while it cleans up after itself).
-    """
+def end(run_id: str, *, grace_s: float) -> List[int]:
+    """End every process of the run but this one: SIGTERM, `grace_s` seconds, SIGKILL. Returns those still there."""
+    ours: Set[Tuple[int, Optional[str]]] = set()  # who was ours stays ours when the parent that told so has ended
+    left: List[int] = []
     for number, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 10.0)):
         until = time.monotonic() + patience
         signalled = set()
         while True:
-            left = [pid for pid in of_run(run_id) if pid != spare]
+            ours |= {(pid, start_time(pid)) for pid in of_run(run_id)}
+            left = [pid for pid, since in ours if since is not None and start_time(pid) == since]
             if not left:
                 return []
             for pid in left:
@@ -74,6 +81,26 @@ def end(run_id: str, *, grace_s: float, spare: Optional[int] = None) -> List[int
     return left
 
 
+def _stat(pid: int) -> Optional[List[str]]:
+    """The fields of /proc/PID/stat from the state on (state, parent, ...), None when it is gone or a zombie."""
+    try:
+        with open("/proc/{}/stat".format(pid), encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields
+
+
+def _environment(pid: int) -> List[bytes]:
+    """What the process was started with; nothing when it is another user's."""
+    try:
+        with open("/proc/{}/environ".format(pid), "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
+
+
 def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
+    # A descendant may have become another user's (sudo): it is among those that are left.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

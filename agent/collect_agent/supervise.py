@@ -10,30 +10,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
-import subprocess
-import sys
 import time
 import traceback
 from types import FrameType
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from . import acquire, events, lease, manifest, presence, process
+from . import acquire, events, lease, manifest, presence, process, program, remains
 from .failure import Failure
 from .rundir import ARCHIVE, RunDir
 
 TICK_S = 0.5
 GRACE_S = 5.0
-# torch_npu.profiler becomes a no-op, or writes elsewhere, when one of these is set (torch_npu 2.13.0).
-HARMFUL_VARIABLES = ("PROFILING_MODE", "PROFILER_SAMPLECONFIG", "ASCEND_WORK_PATH")
 
 
 def supervise(run: RunDir) -> int:
     """Run the whole pipeline of `run`; returns the exit status of the supervisor (0 good, 1 not)."""
+    process.adopt_orphans()
+    journal = events.Journal(run.events)  # first: who sees a supervisor without its journal knows that it was removed
     with open(run.pid, "w", encoding="utf-8") as file:
         json.dump({"pid": os.getpid(), "start_time": process.start_time(os.getpid())}, file)
-    journal = events.Journal(run.events)
     plan = run.read_plan()
     end: Dict[str, Any]
     try:
@@ -43,18 +39,23 @@ def supervise(run: RunDir) -> int:
         end = {"status": "failed", "error": failure.to_json()}
     except OSError as error:
         traceback.print_exc()
-        end = {"status": "failed", "error": _storage_failure(run, error).to_json()}
+        end = {"status": "failed", "error": _os_failure(run, error).to_json()}
     except Exception as error:  # noqa: BLE001 - the end event must be written whatever happened
         traceback.print_exc()
         end = {
             "status": "failed",
             "error": Failure("RunFailed", "the agent failed: {!r}".format(error)).to_json(),
         }
-    left = process.end(run.id, grace_s=GRACE_S, spare=os.getpid())
+    left = process.end(run.id, grace_s=GRACE_S)
     if left:
         end["left"] = left
     with contextlib.suppress(OSError):
         os.unlink(run.reserve)
+    with contextlib.suppress(OSError):
+        remains.restore_log(run)
+    if end["status"] == "failed":
+        remains.trim(run)
+    with contextlib.suppress(OSError):
         journal.write(stage="end", directory=run.path, log=_tail(run.log), **end)
         journal.close()
     return 0 if end["status"] == "done" else 1
@@ -67,7 +68,7 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit:
     started = time.time()
     watch = presence.Watch(run.id, held.devices)
     try:
-        worker = _start_worker(run, plan, held)
+        worker = program.start(run, plan, held)
         # The worker has a model to load: what comes after it is imported meanwhile.
         from . import archive, harvest, pack, validate
 
@@ -77,7 +78,8 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit:
         held.release()
 
     journal.write(stage="harvest")
-    found = harvest.harvest(run, plan, emit=journal.write)
+    remains.restore_log(run)
+    found = harvest.harvest(run, plan, program.environment(run, plan, held), emit=journal.write)
 
     journal.write(stage="validate")
     phases = manifest.phases(journal.events)
@@ -110,51 +112,18 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit:
     }
 
 
-class Worker:
-    """The plan's program and the pipe on which it reports."""
-
-    def __init__(self, program: subprocess.Popen[bytes], pipe: BinaryIO) -> None:
-        self.program, self.pipe = program, pipe
-
-
-def _start_worker(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Worker:
-    """Start the plan's program on the leased device, and no other; it inherits the lease and dies with us."""
-    readable, writable = os.pipe()
-    names = {"python": sys.executable, "agent": os.path.abspath(sys.argv[0]), "run": run.path}
-    environment = {name: value for name, value in os.environ.items() if name not in HARMFUL_VARIABLES}
-    environment.update(plan["env"])
-    environment.update(
-        {
-            # Ascending, or CANN refuses them all (and torch.npu.is_available() quietly says no).
-            "ASCEND_RT_VISIBLE_DEVICES": ",".join(str(n) for n in sorted(d["logic"] for d in held.devices)),
-            "PYTHONUNBUFFERED": "1",
-            events.PIPE_VARIABLE: str(writable),
-        }
-    )
-    program = subprocess.Popen(
-        [part.format(**names) for part in plan["argv"]],
-        cwd=run.work,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        pass_fds=(writable, *held.descriptors),
-        preexec_fn=process.die_with_parent,
-    )
-    os.close(writable)
-    return Worker(program, os.fdopen(readable, "rb"))
-
-
-def _follow_worker(run: RunDir, worker: Worker, journal: events.Journal, watch: presence.Watch) -> None:
+def _follow_worker(run: RunDir, worker: program.Program, journal: events.Journal, watch: presence.Watch) -> None:
     """Relay the worker's events until it has ended; Failure when it did not end well."""
     error: Optional[Dict[str, str]] = None
     with worker.pipe:
-        for event in _relay(worker):
+        for event in program.reports(worker):
             if event["stage"] == "error":
                 error = {key: event[key] for key in ("kind", "message", "remedy")}
             else:
                 _prove(event, watch.devices)
                 watch.enter(event["stage"])
                 journal.write(**event)
-    status = worker.program.wait()
+    status = worker.popen.wait()
     if error:
         raise Failure(**error)
     if status:
@@ -171,22 +140,6 @@ def _prove(event: events.Event, devices: List[lease.Device]) -> None:
         )
 
 
-def _relay(worker: Worker) -> Iterator[events.Event]:
-    """Events of the worker until it has ended (a child that it left behind may hold the pipe open)."""
-    rest = b""
-    while True:
-        ready, _, _ = select.select([worker.pipe], [], [], TICK_S)
-        if ready:
-            data = os.read(worker.pipe.fileno(), 65536)
-            if not data:
-                return
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                yield json.loads(line.decode())
-        elif worker.program.poll() is not None:
-            return
-
-
 class Limit:
     """The run's time limit; it counts from the moment the run has its device."""
 
@@ -201,10 +154,32 @@ class Limit:
         return time.monotonic() > self._end
 
 
+class Silence:
+    """How long nobody has followed. The host's clock may be set while we run: only that the time of `path` changes
+    counts, and when we saw it."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._seen, self._since = path, self._mtime(path), time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        seen = self._mtime(self._path)
+        if seen != self._seen:
+            self._seen, self._since = seen, time.monotonic()
+        return time.monotonic() - self._since
+
+    @staticmethod
+    def _mtime(path: str) -> Optional[int]:
+        try:
+            return os.stat(path).st_mtime_ns
+        except OSError:
+            return None
+
+
 @contextlib.contextmanager
 def _watched(run: RunDir, plan: Dict[str, Any]) -> Iterator[Limit]:
-    """Raise a Failure in the body when its time is over, when nobody follows any more, or on SIGTERM."""
-    limit = Limit()
+    """Raise a Failure in the body when its time is over, nobody follows, its directory is gone, or on SIGTERM."""
+    limit, silence = Limit(), Silence(run.followed)
 
     def tick(_number: int, _frame: Optional[FrameType]) -> None:
         if limit.is_over:
@@ -213,7 +188,9 @@ def _watched(run: RunDir, plan: Dict[str, Any]) -> Iterator[Limit]:
                 "not finished after {:g} s (the run's time limit)".format(plan["deadline_s"]),
                 "give it more with --timeout, or read {} to see where it hangs".format(run.log),
             )
-        if time.time() - os.stat(run.followed).st_mtime > plan["orphan_s"]:
+        if not os.path.isdir(run.path):
+            raise remains.removed(run)
+        if silence.seconds > plan["orphan_s"]:
             raise Failure("Interrupted", "nobody followed the run for {:g} s".format(plan["orphan_s"]))
 
     def terminate(_number: int, _frame: Optional[FrameType]) -> None:
@@ -241,8 +218,16 @@ def _death(status: int, log: str) -> str:
     return "the profiling process {}{}".format(how, ": " + lines[-1] if lines else "")
 
 
-def _storage_failure(run: RunDir, error: OSError) -> Failure:
+def _os_failure(run: RunDir, error: OSError) -> Failure:
     where = error.filename or run.path
+    if not os.path.isdir(run.path):
+        return remains.removed(run)
+    if isinstance(error, FileNotFoundError):
+        return Failure(
+            "RunFailed",
+            "{} is not there any more".format(where),
+            "see that the model removes nothing below {}".format(run.path),
+        )
     return Failure(
         "StorageError",
         "cannot write on the host: {} ({})".format(error.strerror or error, where),

@@ -139,6 +139,11 @@ def decode(state: State) -> Any:
     return state.step(state.token, state.cache)
 
 
+def forward(state: State) -> Any:
+    """One whole pass over the prompt, for who wants no split: what a prefill does."""
+    return prefill(state)
+
+
 def check(output: Any) -> None:
     if not bool(torch.isfinite(output.float()).all()):
         raise ValueError("the logits are not finite")

@@ -42,20 +42,31 @@ def cache_argument(model: Any) -> str:
     raise ValueError("{} takes no cache: it cannot decode token by token".format(type(model).__name__))
 
 
+def dtype_argument(version: str) -> str:
+    """The name under which this release takes the data type: `torch_dtype` before transformers 4.56. Pure."""
+    major, minor = (int(part) for part in version.split(".")[:2])
+    return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
+
+
+def vocabulary(config: Any) -> int:
+    """Number of tokens; a model that does more than text keeps it in the configuration of its text part. Pure."""
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    return int(text.vocab_size)
+
+
 def load(device: str, options: dict[str, Any]) -> State:
     o = dict(DEFAULTS, **options)
-    dtype = getattr(torch, o["dtype"])
+    dtype = {dtype_argument(transformers.__version__): getattr(torch, o["dtype"])}
     torch.manual_seed(0)
     if o["path"]:
         if not os.path.isdir(o["path"]):
             raise FileNotFoundError("no model directory {} on this host".format(o["path"]))
-        model = transformers.AutoModelForCausalLM.from_pretrained(o["path"], dtype=dtype, local_files_only=True)
+        model = transformers.AutoModelForCausalLM.from_pretrained(o["path"], local_files_only=True, **dtype)
     else:
-        model = transformers.AutoModelForCausalLM.from_config(
-            transformers.AutoConfig.for_model(**o["config"]), dtype=dtype
-        )
+        config = transformers.AutoConfig.for_model(**o["config"])
+        model = transformers.AutoModelForCausalLM.from_config(config, **dtype)
     model = model.to(device).eval()
-    prompt = torch.randint(0, model.config.vocab_size, (o["batch"], o["prompt_tokens"])).to(device)
+    prompt = torch.randint(0, vocabulary(model.config), (o["batch"], o["prompt_tokens"])).to(device)
     return State(model, prompt)
 
 

@@ -1,0 +1,112 @@
+"""The plan's program: its environment, its start on the leased devices, and what it reports.
+
+A user's model runs in it and can write to the pipe what it likes: only what has the form of a report is taken for one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from typing import Any, BinaryIO, Dict, Iterator, Optional
+
+from . import events, lease, process
+from .rundir import RunDir
+
+TICK_S = 0.5
+# torch_npu.profiler becomes a no-op, or writes elsewhere, when one of these is set (torch_npu 2.13.0).
+HARMFUL_VARIABLES = ("PROFILING_MODE", "PROFILER_SAMPLECONFIG", "ASCEND_WORK_PATH")
+# The most that a pipe of an ordinary user holds (/proc/sys/fs/pipe-max-size), and far more than a report has.
+PIPE_BYTES = 1 << 20
+
+_STEP = {"window": str, "kind": str, "step": int, "of": int, "seconds": float}
+# The fields of a report by its stage. Those of `import` come one by one, the others all at once.
+REPORTS: Dict[str, Dict[str, Any]] = {
+    "import": {
+        "versions": {"torch": str, "torch_npu": str},
+        "device": {"count": int, "name": str, "memory_free_bytes": int, "memory_total_bytes": int, "pid": int},
+    },
+    "load": {},
+    "precheck": {},
+    "warmup": _STEP,
+    "profile": dict(_STEP, recompiles=int),
+    "parse": {"window": str},
+    "error": {"kind": str, "message": str, "remedy": str},
+}
+
+
+class Program:
+    """The running program and the pipe on which it reports."""
+
+    def __init__(self, popen: "subprocess.Popen[bytes]", pipe: BinaryIO) -> None:
+        self.popen, self.pipe = popen, pipe
+
+
+def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[str, str]:
+    """For every program that imports torch_npu: nothing in the inventory's `env` can undo what the run stands on."""
+    result = dict(os.environ, **plan["env"])
+    for name in (*HARMFUL_VARIABLES, events.PIPE_VARIABLE):
+        result.pop(name, None)
+    result["PYTHONUNBUFFERED"] = "1"
+    result[process.RUN_VARIABLE] = run.id
+    # Ascending, or CANN refuses them all (and torch.npu.is_available() quietly says no).
+    result["ASCEND_RT_VISIBLE_DEVICES"] = ",".join(str(n) for n in sorted(d["logic"] for d in held.devices))
+    return result
+
+
+def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
+    """Start the plan's program on the leased device, and no other; it inherits the lease and dies with us."""
+    readable, writable = os.pipe()
+    names = {"python": sys.executable, "agent": os.path.abspath(sys.argv[0]), "run": run.path}
+    popen = subprocess.Popen(
+        [part.format(**names) for part in plan["argv"]],
+        cwd=run.work,
+        env=dict(environment(run, plan, held), **{events.PIPE_VARIABLE: str(writable)}),
+        stdin=subprocess.DEVNULL,
+        pass_fds=(writable, *held.descriptors),
+        preexec_fn=process.die_with_parent,
+    )
+    os.close(writable)
+    return Program(popen, os.fdopen(readable, "rb"))
+
+
+def reports(program: Program) -> Iterator[events.Event]:
+    """What the program reports until it has ended (a child that it left behind may hold the pipe open, and write)."""
+    rest = b""
+    while True:
+        ended = program.popen.poll() is not None
+        if select.select([program.pipe], [], [], 0 if ended else TICK_S)[0]:
+            data = os.read(program.pipe.fileno(), PIPE_BYTES)
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            rest = rest if len(rest) < PIPE_BYTES else b""
+            yield from filter(None, map(report, lines))
+        if ended:
+            return
+
+
+def report(line: bytes) -> Optional[events.Event]:
+    """One line of the pipe as an event with the fields of its stage and no others; None when it is no report. Pure."""
+    try:
+        told = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    stage = told.get("stage") if isinstance(told, dict) else None
+    known = REPORTS.get(stage) if isinstance(stage, str) else None
+    if known is None:
+        return None
+    fields = {name: shape for name, shape in known.items() if name in told or stage != "import"}
+    return dict(_picked(told, fields), stage=stage) if _fits(told, fields) else None
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(_fits(value.get(name), part) for name, part in shape.items())
+    return isinstance(value, shape)
+
+
+def _picked(value: Any, shape: Any) -> Any:
+    return {name: _picked(value[name], part) for name, part in shape.items()} if isinstance(shape, dict) else value

@@ -27,28 +27,32 @@ from typing import Any, Callable
 
 SKIP_FIRST, WAIT, PROFILER_WARMUP = 0, 0, 1
 MIN_DECODE_STEPS = 5
+MAX_STEPS = 100000  # of a window or a warm-up; no profiler holds as many
 PREFILL_STEPS = 1
 
 
 class TemplateError(Exception):
-    """The run cannot give a good profile; `kind` says whose fault it is (EnvironmentUnfit or RunFailed)."""
+    """The run cannot give a good profile; `kind` says whose fault it is (UsageError, EnvironmentUnfit or RunFailed)."""
 
     def __init__(self, kind: str, message: str, remedy: str = "") -> None:
         super().__init__(message)
         self.kind, self.message, self.remedy = kind, message, remedy
 
 
-def windows(phase: str, steps: int) -> dict[str, list[str]]:
+def windows(phase: str, steps: int, warmup_steps: int = 0) -> dict[str, list[str]]:
     """The windows to record: {directory name: kinds of the active steps, in order}.
 
     `steps` counts decode steps (or those of the only kind there is); a prefill that goes with decode is one step.
-    ValueError for an unknown phase or too few steps.
+    ValueError for an unknown phase, too few steps, or too many of either sort.
     """
     if phase not in ("prefill", "decode", "both", "separate", "forward"):
         raise ValueError("unknown phase {!r}".format(phase))
     least = PREFILL_STEPS if phase == "prefill" else MIN_DECODE_STEPS
     if steps < least:
         raise ValueError("{} steps are too few for {}: at least {}".format(steps, phase, least))
+    for count, what in ((steps, "steps"), (warmup_steps, "warm-up steps")):
+        if count > MAX_STEPS:
+            raise ValueError("{} {} are too many: at most {}".format(count, what, MAX_STEPS))
     if phase == "both":
         return {"both": ["prefill"] * PREFILL_STEPS + ["decode"] * steps}
     if phase == "separate":
@@ -71,7 +75,10 @@ def profile(
     record_shapes, profile_memory. `emit(stage, **fields)` reports progress; durations are seconds. TemplateError when
     the environment or the model does not allow a good profile.
     """
-    plan = windows(request["phase"], request["steps"])
+    try:
+        plan = windows(request["phase"], request["steps"], request["warmup_steps"])
+    except ValueError as error:
+        raise TemplateError("UsageError", str(error), "ask for another number of steps") from error
     emit("import")
     torch, torch_npu = import_torch()
     torch.npu.set_device("npu:0")
@@ -355,6 +362,11 @@ def prefill(state: State) -> Any:
 def decode(state: State) -> Any:
     """One more token for every sequence of the batch."""
     return state.step(state.token, state.cache)
+
+
+def forward(state: State) -> Any:
+    """One whole pass over the prompt, for who wants no split: what a prefill does."""
+    return prefill(state)
 
 
 def check(output: Any) -> None:

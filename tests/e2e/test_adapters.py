@@ -118,6 +118,27 @@ def test_the_cache_argument_comes_from_the_signature(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        ("4.43.1", "torch_dtype"),
+        ("4.55.4", "torch_dtype"),
+        ("4.56.0", "dtype"),
+        ("4.57.0.dev0", "dtype"),
+        ("5.24.0", "dtype"),
+    ],
+)
+def test_the_data_types_name_comes_from_the_version(monkeypatch: pytest.MonkeyPatch, version: str, name: str) -> None:
+    assert load("transformers", monkeypatch).dtype_argument(version) == name
+
+
+def test_the_vocabulary_may_be_that_of_the_text_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = load("transformers", monkeypatch)
+    text = types.SimpleNamespace(vocab_size=32000)
+    assert adapter.vocabulary(text) == 32000
+    assert adapter.vocabulary(types.SimpleNamespace(get_text_config=lambda: text)) == 32000
+
+
+@pytest.mark.parametrize(
     ("accepted", "options", "call"),
     [
         (

@@ -271,6 +271,14 @@ def test_devices_tells_why_a_device_is_not_free(host: Start, tool: Tool) -> None
     assert tool.collect().document["devices"][0]["logic"] >= 3
 
 
+@pytest.mark.parametrize("phase", ["prefill", "decode", "both", "forward"])
+def test_the_printed_template_runs_in_every_phase(host: Start, tool: Tool, phase: str) -> None:
+    ascend = host()
+    done = ssh(ascend, "exec python3 -", tool("template", "--phase", phase).out)
+    assert done.returncode == 0, done.stderr
+    assert [path.parent.name for path in ascend.workdir.glob("profile_l1/*/*_ascend_pt")] == [phase]
+
+
 def test_the_template_runs_alone_on_a_host(host: Start, tool: Tool, runtime: str) -> None:
     ascend = host(runtime=runtime)
     script = tool("template", "--phase", "separate").out

@@ -157,6 +157,60 @@ def test_what_ignores_sigterm_is_killed() -> None:
         assert child.wait() == -signal.SIGKILL
 
 
+CLEAN = (  # a child with neither our environment, nor our session, nor a parent that lives on
+    "import subprocess, sys, time\n"
+    "child = subprocess.Popen([sys.executable, '-c', {code!r}], env={{}}, start_new_session=True)\n"
+    "print(child.pid, flush=True)\n"
+)
+
+
+def clean_child(code: str = "import time; time.sleep(60)", then: str = "") -> str:
+    return "print('up', flush=True); " + CLEAN.format(code=code) + then
+
+
+def alive(pid: int, patience_s: float = 5.0) -> bool:
+    until = time.monotonic() + patience_s
+    while process.start_time(pid) is not None:
+        if time.monotonic() > until:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_child_with_a_clean_environment_belongs_to_the_run() -> None:
+    with start(clean_child(then="time.sleep(60)"), "clean") as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert process.of_run("clean") == sorted((parent.pid, child))
+        assert process.end("clean", grace_s=5.0) == []
+        assert not alive(child)
+
+
+def test_a_child_that_outlives_its_parent_is_killed_all_the_same() -> None:
+    """Deaf to SIGTERM, and of init when its parent obeyed: it is remembered."""
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    with start(clean_child(deaf, then="time.sleep(60)"), "outlives") as parent:
+        assert parent.stdout is not None
+        said = {parent.stdout.readline(), parent.stdout.readline()} - {b"deaf\n"}
+        assert process.end("outlives", grace_s=0.5) == []
+        assert not alive(int(said.pop()))
+
+
+def test_who_adopts_orphans_finds_them() -> None:
+    code = (
+        "import os, subprocess, sys; from collect_agent import process; process.adopt_orphans()\n"
+        "made = subprocess.run([sys.executable, '-c', sys.argv[1]], stdout=subprocess.PIPE, env={})\n"
+        "orphan = int(made.stdout)\n"
+        "print(orphan in process.of_run('adopts'), process.end('adopts', grace_s=5.0), process.start_time(orphan))"
+    )
+    orphaned = CLEAN.format(code="import os, time; os.close(1); time.sleep(60)")
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), **{process.RUN_VARIABLE: "adopts"})
+    done = subprocess.run(
+        [sys.executable, "-c", code, orphaned], stdout=subprocess.PIPE, env=environment, check=True, timeout=30
+    )
+    assert done.stdout.split() == [b"True", b"[]", b"None"]
+
+
 def test_start_time_tells_a_process_from_its_pid_used_again() -> None:
     mine = process.start_time(os.getpid())
     assert mine is not None

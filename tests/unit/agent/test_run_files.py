@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import subprocess
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collect_agent import events, follow, manifest, process, send
+from collect_agent import events, follow, manifest, process, remains, send, supervise
 from collect_agent.rundir import RunDir
 
 PLAN: dict[str, Any] = {"files": {"request.json": "{}"}}
@@ -125,6 +128,83 @@ def test_following_starts_behind_what_was_seen(run: RunDir, capsys: pytest.Captu
     assert follow.follow(run, after=1) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line[len(events.MARK) :])["stage"] for line in lines] == ["load", "end"]
+
+
+@pytest.mark.parametrize("what", ["directory", "journal"])
+def test_a_removed_run_is_told_as_the_end(run: RunDir, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    Path(run.pid).write_text(json.dumps({"pid": os.getpid(), "start_time": process.start_time(os.getpid())}))
+    if what == "directory":
+        shutil.rmtree(run.path)
+    assert follow.follow(run) == 1
+    last = json.loads(capsys.readouterr().out.splitlines()[-1][len(events.MARK) :])
+    assert (last["stage"], last["error"]["kind"]) == ("end", "RunFailed")
+    assert "the directory of the run was removed" in last["error"]["message"]
+
+
+def test_a_dead_supervisors_run_is_ended(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(run.pid).write_text(json.dumps({"pid": os.getpid(), "start_time": "1"}))
+    environment = dict(os.environ, **{process.RUN_VARIABLE: run.id})
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=environment) as child:
+        assert follow.follow(run) == 1
+        assert child.wait(timeout=5) < 0
+    assert "supervisor" in capsys.readouterr().out
+
+
+def test_a_supervisor_that_never_comes_is_waited_for_by_our_own_clock(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    os.utime(run.plan, (0, 0))  # the host's clock was set forward by decades meanwhile
+    supervisor = follow.Supervisor(run)
+    assert supervisor.is_alive()
+    now += follow.STARTING_S
+    assert not supervisor.is_alive()
+
+
+def test_silence_is_measured_by_our_own_clock(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    os.utime(run.followed, (0, 0))
+    silence = supervise.Silence(run.followed)
+    now += 7
+    assert silence.seconds == 7
+    os.utime(run.followed, (4e9, 4e9))  # followed, by a clock that is wrong
+    assert silence.seconds == 0
+    now += 5
+    os.unlink(run.followed)  # whoever follows makes it again
+    assert silence.seconds == 0
+    now += 5
+    assert silence.seconds == 5
+
+
+def test_a_run_without_data_keeps_its_log_only(run: RunDir) -> None:
+    for path in (run.log, run.events, os.path.join(run.work, "model.bin")):
+        Path(path).write_text("x")
+    os.mkdir(os.path.join(run.profile, "both"))
+    remains.trim(run)
+    assert sorted(os.listdir(run.path)) == ["events.jsonl", "plan.json", "run.log"]
+
+
+def test_a_run_with_data_keeps_everything(run: RunDir) -> None:
+    os.mkdir(os.path.join(run.profile, "both"))
+    Path(run.profile, "both", "raw").write_text("x")
+    before = sorted(os.listdir(run.path))
+    remains.trim(run)
+    assert sorted(os.listdir(run.path)) == before
+
+
+def test_a_removed_log_is_written_again(run: RunDir) -> None:
+    code = (
+        "import os, sys; from collect_agent import remains; from collect_agent.rundir import RunDir\n"
+        "print('before', flush=True); os.unlink(sys.argv[1])\n"
+        "remains.restore_log(RunDir(os.path.dirname(sys.argv[1])))\n"
+        "print('after', flush=True); os.write(2, b'and errors\\n')"
+    )
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    with open(run.log, "ab") as log:
+        subprocess.run([sys.executable, "-c", code, run.log], stdout=log, stderr=log, env=environment, check=True)
+    assert Path(run.log).read_text().split("\n") == ["before", "after", "and errors", ""]
 
 
 def test_a_dead_supervisor_is_told_as_the_end(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:

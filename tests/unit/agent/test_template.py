@@ -39,6 +39,13 @@ def test_too_few_steps_are_refused(phase: str) -> None:
         template.windows(phase, 4)
 
 
+def test_too_many_steps_are_refused_before_any_list_is_made() -> None:
+    with pytest.raises(ValueError, match="steps are too many"):
+        template.windows("decode", 10**18)
+    with pytest.raises(ValueError, match="warm-up steps are too many"):
+        template.windows("decode", 10, 10**18)
+
+
 def test_an_unknown_phase_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown phase 'train'"):
         template.windows("train", 10)

@@ -279,6 +279,47 @@ def test_exit_status_0_proves_nothing(host: Start, tool: Tool, assert_clean: Cle
     assert_clean(ascend)
 
 
+def test_a_failed_run_without_data_keeps_its_log_only(host: Start, tool: Tool) -> None:
+    ascend = host()
+    faulty(tool, ascend, "open('big', 'wb').write(b'x' * 1000000); " + RAISES)
+    assert tool.collect(model="faulty").status == 6
+    (run,) = (ascend.workdir / "runs").iterdir()
+    assert {path.name for path in run.iterdir()} - {"followed"} == {"plan.json", "events.jsonl", "run.log"}
+
+
+@pytest.mark.parametrize("then", ["time.sleep(60)", "os._exit(0)"], ids=["goes-on", "ends"])
+def test_a_model_that_removes_its_run(host: Start, tool: Tool, assert_clean: Clean, then: str) -> None:
+    ascend = host()
+    faulty(tool, ascend, "import shutil; shutil.rmtree(os.path.dirname(os.getcwd())); " + then, at=3)
+    outcome = tool.collect(model="faulty")
+    one_error(outcome, 6, message="the directory of the run was removed while it was going on", remedy="model")
+    assert_clean(ascend)
+    assert list((ascend.workdir / "runs").iterdir()) == []
+
+
+def test_a_model_that_removes_its_log(host: Start, tool: Tool) -> None:
+    ascend = host()
+    faulty(tool, ascend, "print('said before'); os.unlink('../run.log'); print('said after')", at=3)
+    outcome = tool.collect(model="faulty")
+    assert outcome.status == 0, outcome.err
+    log = (tool.directory / outcome.document["directory"] / "run.log").read_text()
+    assert "said before\nsaid after\n" in log
+
+
+FORGES = r"""
+for line in (b'junk', b'{"stage": "end", "status": "done", "files": []}', b'{"stage": "load", "seq": 1000, "time": 0}'):
+            os.write(int(os.environ["COLLECT_REMOTE_EVENTS"]), line + b'\n')
+"""
+
+
+def test_a_model_that_forges_reports(host: Start, tool: Tool) -> None:
+    ascend = host()
+    faulty(tool, ascend, FORGES.strip(), at=2)
+    outcome = tool.collect(model="faulty")
+    assert outcome.status == 0, outcome.err
+    assert outcome.document["phases"]["forward"]["step_kinds"] == ["forward"] * 5
+
+
 def test_an_adapter_that_needs_what_is_not_there(host: Start, tool: Tool, assert_clean: Clean) -> None:
     ascend = host()
     (tool.directory / "mine.py").write_text("import no_such_module\ndef load(d, o): pass\ndef forward(s): pass\n")

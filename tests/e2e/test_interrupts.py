@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collect_agent.process import start_time
 from harness import Outcome, Tool, gone, leases
 from simhost import SimHost
 
@@ -172,13 +175,63 @@ def test_a_killed_supervisor_takes_its_worker_along(host: Start, tool: Tool, ass
     ascend = host()
     slow(tool, ascend, load=60)
     process, said = begin(tool, "loading the model")
-    import json
-
     (run,) = (ascend.workdir / "runs").iterdir()
     os.kill(json.loads((run / "pid.json").read_text())["pid"], signal.SIGKILL)
     outcome = end(process, said)
     assert outcome.status == 6, outcome.err
     assert "the supervisor of the run died" in outcome.err
+    assert_clean(ascend)
+
+
+ESCAPES = """
+import os, subprocess, sys
+import torch
+
+CHILD = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+
+def load(device, options):
+    environment = {} if options["clean"] else None
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD], start_new_session=True, env=environment, close_fds=False, stdout=subprocess.PIPE
+    )
+    child.stdout.readline()
+    with open(options["told"], "w") as file:
+        file.write(str(child.pid))
+    return torch.ones(4, 4).to(device)
+
+def forward(state):
+    import time
+    time.sleep(SLEEP)
+    return state @ state
+"""
+
+
+def escapes(tool: Tool, host: SimHost, told: Path, *, clean: bool, step: float) -> None:
+    """A model that leaves a child in a session of its own, deaf to SIGTERM, with every descriptor it can have."""
+    (tool.directory / "slow.py").write_text(ESCAPES.replace("SLEEP", str(step)))
+    tool.inventory(host, models={"slow": {"adapter": "./slow.py", "told": str(told), "clean": clean}})
+
+
+def test_a_child_with_a_clean_environment_ends_with_a_good_run(host: Start, tool: Tool, tmp_path: Path) -> None:
+    ascend = host()
+    escapes(tool, ascend, tmp_path / "child", clean=True, step=0)
+    outcome = tool.collect(model="slow")
+    assert outcome.status == 0, outcome.err
+    assert start_time(int((tmp_path / "child").read_text())) is None
+    assert leases(tmp_path) == []
+
+
+def test_a_killed_supervisors_run_is_ended_by_who_follows(
+    host: Start, tool: Tool, tmp_path: Path, assert_clean: Clean
+) -> None:
+    ascend = host()
+    escapes(tool, ascend, tmp_path / "child", clean=False, step=60)
+    running, said = begin(tool, "checking")
+    (run,) = (ascend.workdir / "runs").iterdir()
+    os.kill(json.loads((run / "pid.json").read_text())["pid"], signal.SIGKILL)
+    outcome = end(running, said)
+    assert outcome.status == 6, outcome.err
+    assert start_time(int((tmp_path / "child").read_text())) is None
     assert_clean(ascend)
 
 

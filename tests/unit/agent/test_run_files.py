@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collect_agent import events, follow, manifest, process, remains, send, supervise
+from collect_agent import events, follow, harvest, manifest, process, remains, send, supervise
 from collect_agent.rundir import RunDir
 
 PLAN: dict[str, Any] = {"files": {"request.json": "{}"}}
@@ -83,6 +84,21 @@ def test_phases_keep_warm_up_and_window_apart() -> None:
             "recompiles": 1,
         }
     }
+
+
+def test_the_parser_gets_the_programs_environment(run: RunDir, tmp_path: Path) -> None:
+    (tmp_path / "torch_npu" / "profiler").mkdir(parents=True)
+    (tmp_path / "torch_npu" / "profiler" / "profiler.py").write_text(
+        "import os\n"
+        "def analyse(directory, export_type):\n"
+        "    open(os.path.join(directory, export_type), 'w').write(repr(dict(os.environ)))\n"
+    )
+    raw = Path(run.profile, "both", "x_ascend_pt")
+    raw.mkdir(parents=True)
+    plan = {"expected": {"steps": {"both": 6}, "export": ["text"]}}
+    given_to = {"PYTHONPATH": str(tmp_path), "MINE": "1"}
+    assert harvest.harvest(run, plan, given_to, lambda **_: None) == {"both": [str(raw)]}
+    assert given_to.items() <= ast.literal_eval((raw / "text").read_text()).items()
 
 
 def finished(run: RunDir, content: bytes, log: bytes) -> list[dict[str, Any]]:

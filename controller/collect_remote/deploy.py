@@ -1,9 +1,10 @@
-"""The agent as one file: a zipapp whose name holds its digest, so that it is uploaded once and never twice."""
+"""The agent as one file: a zipapp whose name holds its digest, so that it is uploaded once, and again when damaged."""
 
 from __future__ import annotations
 
 import base64
 import functools
+import gzip
 import hashlib
 import io
 import shlex
@@ -19,23 +20,20 @@ _MAIN = "import sys\nfrom collect_agent.__main__ import main\nsys.exit(main(sys.
 
 @dataclass(frozen=True)
 class Agent:
-    """The agent's sources by their names in the zipapp. Its file name tells them apart from any other version's."""
+    """The agent's sources by their names in the zipapp, whose own name begins its SHA-256."""
 
     sources: tuple[tuple[str, bytes], ...]
 
     @functools.cached_property
     def name(self) -> str:
-        digest = hashlib.sha256()
-        for name, source in self.sources:
-            digest.update(f"{name} {len(source)}\n".encode() + source)
-        return f"collect_agent-{digest.hexdigest()[:16]}.pyz"
+        return f"collect_agent-{hashlib.sha256(self.content()).hexdigest()[:16]}.pyz"
 
     def content(self) -> bytes:
-        """The zipapp; the same sources give the same bytes everywhere."""
+        """The zipapp. Nothing in it is compressed: the same sources give the same bytes with every zlib."""
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
             for name, source in self.sources:
-                archive.writestr(zipfile.ZipInfo(name, _EPOCH), source, zipfile.ZIP_DEFLATED)
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH), source)
         return buffer.getvalue()
 
     def path(self, workdir: str) -> str:
@@ -54,9 +52,9 @@ def build() -> Agent:
 def upload_script(agent: Agent, workdir: str) -> str:
     """Shell lines that put the agent in its place, whole or not at all."""
     path = shlex.quote(agent.path(workdir))
-    text = base64.encodebytes(agent.content()).decode()
+    text = base64.encodebytes(gzip.compress(agent.content(), mtime=0)).decode()
     return f"""
 mkdir -p {shlex.quote(workdir + "/agent")} || return 1
-base64 -d > {path}.$$ <<'AGENT' && mv {path}.$$ {path} || {{ rm -f {path}.$$; return 1; }}
+base64 -d <<'AGENT' | gzip -d > {path}.$$ && mv {path}.$$ {path} || {{ rm -f {path}.$$; return 1; }}
 {text}AGENT
 """

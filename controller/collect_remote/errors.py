@@ -7,7 +7,7 @@ where it happened (`stage`, `host`) and, for a run that failed, the end of its l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from collect_agent.failure import Failure
 
@@ -128,6 +128,20 @@ def one_line(text: str) -> str:
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     plain = " ".join(plain.split())
     return plain if len(plain) <= LONGEST else plain[:LONGEST] + " ..."
+
+
+def noise_error(lines: Iterable[str]) -> CollectError | None:
+    """The error that stands in what a host printed besides what it was asked for, if it is one that we know.
+
+    bash itself needs space, in /tmp, for a here-document; then no program of ours starts that could say so.
+    """
+    full = [line for line in lines if "No space left on device" in line]
+    if not full:
+        return None
+    return StorageError(
+        f"a disk of the host is full: {one_line(full[-1])}",
+        "free some space there, also in /tmp, or name another directory with `workdir` in the inventory",
+    )
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ class Identities:
 
 @contextlib.contextmanager
 def identities(hop: Hop) -> Iterator[Identities]:
-    """What to offer `hop`; the agent stays connected meanwhile. AuthError for a key of the inventory that is of no use."""
+    """What to offer `hop`; the agent stays connected meanwhile. AuthError for a useless key of the inventory."""
     try:
         agent = paramiko.Agent()
         held = {key.blob: key for key in agent.get_keys()}

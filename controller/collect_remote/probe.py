@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import resources
 
 _FACTS = r'''
-import json, threading
+import hashlib, json, threading
 
 def which(name):
     for folder in os.environ.get("PATH", "").split(":"):
@@ -34,9 +34,9 @@ def version(name):
     """
     for folder in sys.path:
         for entry in listed.setdefault(folder, os.listdir(folder) if os.path.isdir(folder) else []):
-            found = entry.replace("-", "_").lower()
-            if found.startswith(name + "_") and entry.endswith((".dist-info", ".egg-info")):
-                return entry[len(name) + 1:-len(".dist-info")].split("-")[0]
+            found = re.match(r"(.+?)(?:-(\d[^-]*)(?:-.*)?)?\.(?:dist|egg)-info$", entry)
+            if found and re.sub("[-_.]+", "_", found.group(1)).lower() == name:
+                return found.group(2) or "unknown"
     try:
         from importlib import util
         return "unknown" if util.find_spec(name) else None
@@ -55,7 +55,15 @@ def writable(path):
         path = os.path.dirname(path)
     return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
 
-mark, workdir, agent = sys.argv[1:4]
+def intact(path):
+    """Whether the agent is there and has the digest that its name begins."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()[:16] in os.path.basename(path)
+    except (IOError, OSError):
+        return False
+
+mark, workdir, agent, command = sys.argv[1:5]
 listed = {}
 started, npus = [], []
 looking = threading.Thread(target=lambda: npus.append(look(45.0, started)))
@@ -72,11 +80,11 @@ for name in ("version.cfg", "version.info", os.path.join("compiler", "version.in
             cann_version = file.read(2000)
         break
 facts = {
-    "python": {"path": sys.executable, "version": list(sys.version_info[:3])},
+    "python": {"path": command or sys.executable, "version": list(sys.version_info[:3])},
     "workdir": workdir,
     "workdir_writable": writable(workdir),
     "free_bytes": space(workdir),
-    "agent_present": os.path.isfile(os.path.join(workdir, "agent", agent)),
+    "agent_present": intact(os.path.join(workdir, "agent", agent)),
     "msprof": which("msprof"),
     "path": os.environ.get("PATH", ""),
     "visible_devices": os.environ.get("ASCEND_RT_VISIBLE_DEVICES"),

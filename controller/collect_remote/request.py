@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import tokenize
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -28,6 +31,7 @@ AIC_METRICS = (
     "AiCoreNone",
 )
 EXPORTS = ("text", "db")
+DEVICE = re.compile(r"(?:logic:)?[0-9]{1,9}|[0-9]{1,9}\.[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Request:
 
     `devices`, `device_count`, `max_used`, `allow_health`: see `collect_agent.npu.Wish`. `wait`: seconds to wait for a
     free device. `timeout`: seconds for the run on the host, from the moment it has its device.
+    UsageError for a device that is written in no known way.
     """
 
     host: str
@@ -57,6 +62,14 @@ class Request:
     export: str = "text"
     timeout: float = 3600.0
     out: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.devices:
+            if not DEVICE.fullmatch(name):
+                raise UsageError(
+                    f"{name!r} does not name a device",
+                    'name it by its NPU ("3"), NPU and chip ("3.1") or logic id ("logic:7")',
+                )
 
     @property
     def wish(self) -> Wish:
@@ -114,10 +127,10 @@ def kinds(model: ModelSpec) -> set[str]:
     if model.adapter is None or not model.adapter.endswith(".py"):
         return {"forward"} if model.adapter == "diffusers" else {"prefill", "decode"}
     try:
-        tree = ast.parse(Path(model.adapter).read_text(encoding="utf-8"), model.adapter)
-    except (SyntaxError, UnicodeDecodeError, OSError) as error:
+        tree = ast.parse(adapter_source(Path(model.adapter)), model.adapter)
+    except (SyntaxError, ValueError, OSError) as error:
         raise UsageError(f"cannot read the adapter of model {model.name}: {error}", "mend the file") from error
-    defined = _top_level_names(tree)
+    defined = _global_names(tree.body)
     if "load" not in defined:
         raise UsageError(
             f"{model.adapter} defines no load(device, options)", "see the adapter contract in docs/adapters.md"
@@ -130,9 +143,22 @@ def kinds(model: ModelSpec) -> set[str]:
     return offered
 
 
-def _top_level_names(tree: ast.Module) -> set[str]:
+def adapter_source(path: Path) -> str:
+    """The text of a user's file, decoded as Python does it (byte order mark, PEP 263), to be written as UTF-8.
+
+    SyntaxError, UnicodeDecodeError or OSError when it cannot be read.
+    """
+    with tokenize.open(path) as file:
+        lines = file.readlines()
+    # The declaration of another encoding would be wrong from here on.
+    lines[:2] = [re.sub(r"^([ \t\f]*#.*?coding[:=][ \t]*)[-\w.]+", r"\1utf-8", line) for line in lines[:2]]
+    return "".join(lines)
+
+
+def _global_names(body: Sequence[ast.stmt]) -> set[str]:
+    """What a module defines, in whichever branch of its conditions."""
     names: set[str] = set()
-    for node in tree.body:
+    for node in body:
         match node:
             case ast.FunctionDef(name=name):
                 names.add(name)
@@ -140,4 +166,11 @@ def _top_level_names(tree: ast.Module) -> set[str]:
                 names |= {alias.asname or alias.name for alias in aliases}
             case ast.Assign(targets=targets):
                 names |= {target.id for target in targets if isinstance(target, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                names.add(name)
+            case ast.If() | ast.Try() | ast.With():
+                for branch in ("body", "orelse", "finalbody"):
+                    names |= _global_names(getattr(node, branch, ()))
+                for handler in getattr(node, "handlers", ()):
+                    names |= _global_names(handler.body)
     return names

@@ -11,7 +11,7 @@ from typing import Any
 
 from collect_agent.events import MARK
 
-from .errors import EnvironmentUnfit, StorageError
+from .errors import CollectError, EnvironmentUnfit, StorageError, noise_error, one_line
 from .inventory import Host
 from .probe import SOURCE
 from .remote import Remote
@@ -37,6 +37,7 @@ DEFAULT_WORKDIR = "~/collect_remote"
 class Facts:
     """What the host is like. Sizes in bytes; versions as the host gives them, None for what is not there.
 
+    `python`: what starts it, as the inventory names it, or its own path. `setup`: the scripts that were sourced.
     `npu` is what `collect_agent.npu.look` saw.
     """
 
@@ -73,26 +74,44 @@ _COPIED = (
 def survey(remote: Remote, host: Host, agent: str) -> Facts:
     """Ask the host. `agent` is the file name of the agent that may be there already.
 
-    EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing.
+    EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing or ends the shell;
+    StorageError when the host has no space for as much as that.
     """
-    sourced, noise = [], ["nothing was printed"]
+    begun: list[str] = []
+    sourced: list[str] = []
+    noise = ["nothing was printed"]
     with remote.stream(_script(host, agent)) as stream:
         for raw in stream.lines(timeout=90):
             # A login script may have printed something without an end of line in front of the mark.
-            before, mark, answer = raw.decode("utf-8", "replace").partition(MARK)
+            before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
             word, _, detail = answer.partition(" ")
-            if not mark:
-                noise += filter(None, [before.strip()])
+            if word == "use":
+                begun.append(detail)
             elif word == "used":
                 sourced.append(detail)
-            elif word == "facts":
-                return _facts(json.loads(detail), tuple(sourced))
-            else:
-                raise _complaint(word, detail, noise[-1])
-    raise EnvironmentUnfit(
+            elif word == "facts" and (found := _document(detail)) is not None:
+                return _facts(found, tuple(sourced))
+            elif word in _COMPLAINTS:
+                raise noise_error(noise) or _COMPLAINTS[word](detail, noise[-1])
+            else:  # a marked line that is none of ours comes from a login script that prints our output
+                noise += filter(None, [one_line(before)])
+    if len(begun) > len(sourced):
+        raise EnvironmentUnfit(
+            f"{begun[-1]} ended the shell that sourced it",
+            "it must not call exit: mend it, or name another under `setup` in the inventory",
+        )
+    raise noise_error(noise) or EnvironmentUnfit(
         f"the host did not answer the survey: {noise[-1]}",
         "log in with ssh and see that bash and python3 run there without asking anything",
     )
+
+
+def _document(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "python" in found else None
 
 
 def check(facts: Facts) -> None:
@@ -132,56 +151,82 @@ def environment(setup: tuple[str, ...]) -> str:
     return "\n".join(f". {shlex.quote(path)} >/dev/null 2>&1" for path in setup)
 
 
+def home_quoted(path: str) -> str:
+    """A path of the inventory as a shell word; a leading ~/ is the home directory on the host."""
+    return '"$HOME"/' + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)
+
+
 def _script(host: Host, agent: str) -> str:
+    mark = shlex.quote(MARK)
     if host.setup:
         setup = "\n".join(
-            f"if [ -r {file} ]; then use {file}; else echo {shlex.quote(MARK + 'no-setup')} {file}; return; fi"
-            for file in map(shlex.quote, host.setup)
+            f"if [ -r {file} ]; then use {file}; else echo {mark}no-setup {file}; return; fi"
+            for file in map(home_quoted, host.setup)
         )
     else:
         setup = "\n".join(
             'for file in "{}"; do [ -r "$file" ] && use "$file" && break; done'.format('" "'.join(kind))
             for kind in USUAL_SETUP
         )
-    python = shlex.quote(host.python or "python3")
+    python = home_quoted(host.python or "python3")
     exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in host.env.items())
+    named = python if host.python else "''"
     return f"""
 umask 027
-use() {{ . "$1" >/dev/null 2>&1; printf '%s%s\\n' {shlex.quote(MARK)} "used $1"; }}
+use() {{
+    printf '\\n%suse %s\\n' {mark} "$1"
+    . "$1" >/dev/null 2>&1
+    printf '%sused %s\\n' {mark} "$1"
+}}
 {setup}
 {exports}
-if ! command -v {python} >/dev/null 2>&1; then echo {shlex.quote(MARK + "no-python")} {python}; return; fi
-{python} - {shlex.quote(MARK)} {shlex.quote(host.workdir or DEFAULT_WORKDIR)} {agent} <<'PROBE' && return
+if ! command -v {python} >/dev/null 2>&1; then echo {mark}no-python {python}; return; fi
+{python} - {mark} {shlex.quote(host.workdir or DEFAULT_WORKDIR)} {agent} {named} <<'PROBE' && return
 {SOURCE}
 PROBE
-printf '\\n%s%s\\n' {shlex.quote(MARK)} "old-python $({python} --version 2>&1 | head -n 1)"
+printf '\\n%s%s\\n' {mark} "no-facts $({python} --version 2>&1 | head -n 1)"
 """
 
 
-def _complaint(word: str, detail: str, noise: str = "") -> EnvironmentUnfit:
-    if word == "no-setup":
-        return EnvironmentUnfit(
-            f"cannot read {detail} on the host, which the inventory names under `setup`",
-            "correct the path, or remove it: the usual places of CANN are then tried",
-        )
-    if word == "no-python":
-        return EnvironmentUnfit(
-            f"there is no {detail} on the host",
-            "name the Python to use: `python: /path/to/python3` in the inventory",
-        )
-    version = tuple(map(int, re.findall(r"[0-9]+", detail)))
-    if version >= OLDEST_PYTHON:
-        return EnvironmentUnfit(f"the survey failed on the host: {noise}", "report it with what --debug shows")
+def _no_setup(path: str, _: str) -> CollectError:
     return EnvironmentUnfit(
-        f"the host's Python does not run the survey: it says {detail!r}",
+        f"cannot read {path} on the host, which the inventory names under `setup`",
+        "correct the path, or remove it: the usual places of CANN are then tried",
+    )
+
+
+def _no_python(name: str, _: str) -> CollectError:
+    return EnvironmentUnfit(
+        f"there is no {name} on the host",
+        "name the Python to use: `python: /path/to/python3` in the inventory",
+    )
+
+
+def _no_facts(python: str, said: str) -> CollectError:
+    """The probe broke off, under a Python that says what it is, or fails at that too."""
+    version = tuple(map(int, re.findall(r"[0-9]+", python)))
+    if python.startswith("Python ") and version < OLDEST_PYTHON:
+        return _old_python(python)
+    return EnvironmentUnfit(
+        f"the survey failed on the host under {python or 'a Python without a version'}: {said}",
+        "see that this Python starts on the host, or name another with `python` in the inventory",
+    )
+
+
+def _old_python(version: str) -> CollectError:
+    return EnvironmentUnfit(
+        f"the host's Python does not run the survey: it says {version!r}",
         f"the agent needs Python {'.'.join(map(str, OLDEST_PYTHON))} or newer: name one with `python` in the inventory",
     )
+
+
+_COMPLAINTS = {"no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
 
 
 def _facts(answer: dict[str, Any], setup: tuple[str, ...]) -> Facts:
     version = tuple(answer["python"]["version"])
     if version < OLDEST_PYTHON:
-        raise _complaint("old-python", ".".join(map(str, version)))
+        raise _old_python(".".join(map(str, version)))
     cann = re.search(r"[Vv]ersion.*?(\d+\.\d+[\w.]*)", answer["cann_version"] or "")
     return Facts(
         python=answer["python"]["path"],

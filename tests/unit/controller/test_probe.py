@@ -20,7 +20,7 @@ def test_it_runs_on_any_python_and_tells_its_version(python: str, tmp_path: Path
     (tmp_path / "npu-smi").write_text('#!/bin/sh\necho "$* of the driver"\n')
     (tmp_path / "npu-smi").chmod(0o755)
     done = subprocess.run(
-        [python, "-", "::mark:: ", str(tmp_path / "work"), "agent.pyz"],
+        [python, "-", "::mark:: ", str(tmp_path / "work"), "agent.pyz", ""],
         input=SOURCE,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
         text=True,
@@ -41,7 +41,7 @@ def test_a_reader_that_goes_takes_a_hanging_npu_smi_along(tmp_path: Path) -> Non
     (tmp_path / "npu-smi").write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 60\n")
     (tmp_path / "npu-smi").chmod(0o755)
     probe = subprocess.Popen(
-        [sys.executable, "-", "::mark:: ", str(tmp_path), "agent.pyz"],
+        [sys.executable, "-", "::mark:: ", str(tmp_path), "agent.pyz", ""],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},

@@ -1,0 +1,119 @@
+"""Which host keys are accepted, from known_hosts files as OpenSSH's own tools write them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from collect_remote.errors import HostKeyError
+from collect_remote.host_keys import Policy, matches
+from collect_remote.ssh_config import Hop
+
+
+@pytest.fixture
+def hop(tmp_path: Path) -> Hop:
+    return Hop(
+        name="npu",
+        address="npu7.example.com",
+        port=22,
+        user="me",
+        identity_files=(),
+        identity_named=False,
+        identities_only=False,
+        jumps=(),
+        proxy_command=None,
+        known_hosts=(tmp_path / "known",),
+        new_keys=tmp_path / "known",
+        alias=None,
+        accept_new=False,
+        host_key=None,
+        connect_timeout=1.0,
+    )
+
+
+KEY, OTHER = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()
+
+
+def line(names: str, key: paramiko.PKey = KEY, marker: str = "") -> str:
+    return f"{marker} {names} {key.get_name()} {key.get_base64()} a comment\n".lstrip()
+
+
+def judge(hop: Hop, text: str = "") -> None:
+    if text:
+        hop.known_hosts[0].write_text(text)
+    Policy(hop).missing_host_key(paramiko.SSHClient(), hop.known_as, KEY)
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "means"),
+    [
+        ("npu7.example.com", "npu7.example.com", True),
+        ("NPU7.example.com", "other,npu7.Example.com", True),
+        ("npu7.example.com", "*.example.com", True),
+        ("npu7.example.com", "npu?.example.com", True),
+        ("npu7.example.com", "npu??.example.com", False),
+        ("npu7.example.com", "*.example.com,!npu7.example.com", False),
+        ("npu7.example.com", "!npu8.example.com,*.example.com", True),
+        ("npu7.example.com", "!npu8.example.com", False),
+        ("npu7xexample.com", "npu7.example.com", False),
+        ("[npu7.example.com]:2222", "[*.example.com]:2222", True),
+        ("[npu7.example.com]:2222", "npu7.example.com", False),
+        ("npu7.example.com", "|1|no base64|at all", False),
+    ],
+)
+def test_names_are_patterns(host: str, names: str, means: bool) -> None:
+    assert matches(host, names) is means
+
+
+def test_hashed_names_as_ssh_keygen_writes_them(hop: Hop) -> None:
+    keygen = shutil.which("ssh-keygen")
+    if keygen is None:
+        pytest.skip("there is no ssh-keygen here")
+    known = hop.known_hosts[0]
+    known.write_text(line("npu7.example.com"))
+    subprocess.run([keygen, "-H", "-f", known], check=True, capture_output=True)
+    assert known.read_text().startswith("|1|")
+    judge(hop)
+    with pytest.raises(HostKeyError, match="not a known host"):
+        judge(replace(hop, address="npu8.example.com"))
+
+
+def test_any_of_several_keys_will_do(hop: Hop) -> None:
+    judge(hop, line("npu7.example.com") + line("npu7.example.com", OTHER))
+    judge(hop, "junk\n\n# a comment\n*.example.com ssh-ed25519 !!!\n" + line("*.example.com"))
+
+
+def test_a_changed_key_is_named_with_its_line(hop: Hop) -> None:
+    with pytest.raises(HostKeyError, match=r"known:2 says"):
+        judge(hop, "# ours\n" + line("npu7.example.com", OTHER))
+
+
+def test_a_revoked_key_is_refused_even_when_it_is_listed_or_new_ones_are_accepted(hop: Hop) -> None:
+    revoked = line("*", marker="@revoked")
+    with pytest.raises(HostKeyError, match=r"known:2 marks as revoked"):
+        judge(replace(hop, accept_new=True), line("npu7.example.com") + revoked)
+    judge(hop, line("npu7.example.com") + line("*", OTHER, marker="@revoked"))
+
+
+def test_certificate_authorities_are_no_host_keys(hop: Hop) -> None:
+    with pytest.raises(HostKeyError, match="not a known host"):
+        judge(hop, line("*", marker="@cert-authority"))
+
+
+def test_a_new_key_is_kept_where_there_is_a_file(hop: Hop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge(replace(hop, accept_new=True))
+    judge(hop)  # known from now on
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    judge(replace(hop, accept_new=True, known_hosts=(), new_keys=None))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_known_kinds_are_asked_for_first(hop: Hop) -> None:
+    hop.known_hosts[0].write_text(line("npu7.example.com") + line("npu8.example.com", paramiko.RSAKey.generate(2048)))
+    assert Policy(hop).kinds == {KEY.get_name()}

@@ -159,11 +159,12 @@ def test_a_removed_run_is_told_as_the_end(run: RunDir, capsys: pytest.CaptureFix
 
 def test_a_dead_supervisors_run_is_ended(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
     Path(run.pid).write_text(json.dumps({"pid": os.getpid(), "start_time": "1"}))
+    Path(run.events).touch()
     environment = dict(os.environ, **{process.RUN_VARIABLE: run.id})
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=environment) as child:
         assert follow.follow(run) == 1
         assert child.wait(timeout=5) < 0
-    assert "supervisor" in capsys.readouterr().out
+    assert "the supervisor of the run died" in capsys.readouterr().out
 
 
 def test_a_supervisor_that_never_comes_is_waited_for_by_our_own_clock(
@@ -225,7 +226,8 @@ def test_a_removed_log_is_written_again(run: RunDir) -> None:
 
 def test_a_dead_supervisor_is_told_as_the_end(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
     Path(run.pid).write_text(json.dumps({"pid": os.getpid(), "start_time": "1"}))
+    Path(run.events).touch()
     assert follow.follow(run) == 1
     last = json.loads(capsys.readouterr().out.splitlines()[-1][len(events.MARK) :])
     assert last["stage"] == "end"
-    assert "supervisor" in last["error"]["message"]
+    assert "the supervisor of the run died" in last["error"]["message"]

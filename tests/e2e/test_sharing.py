@@ -35,7 +35,7 @@ def forward(state):
 TINY = {"tiny": {"adapter": "llama", "layers": 1, "hidden": 32, "intermediate": 64, "heads": 2, "kv_heads": 1}}
 
 
-def shared(host: SimHost) -> list[Any]:
+def collisions(host: SimHost) -> list[Any]:
     """Every time that a process opened a device while another had it open, from the host's own log."""
     return [use for use in host.uses() if use.beside is not None]
 
@@ -59,7 +59,7 @@ def test_forty_collectors_share_eight_devices(host: Start, tool: Tool, tmp_path:
     assert {document["verdict"] for document in documents} == {"valid"}
     assert len({document["directory"] for document in documents}) == 40
     assert ascend.uses()
-    assert shared(ascend) == []
+    assert collisions(ascend) == []
     assert {device["logic"] for d in documents for device in d["devices"]} == set(range(8)), "all devices were used"
     assert leases(tmp_path) == []
 
@@ -77,7 +77,7 @@ def test_killed_controllers_leave_no_lease(host: Start, tool: Tool, tmp_path: Pa
     survivors = [json.loads(out) for process, out in zip(running, done, strict=True) if process.returncode == 0]
     assert len(survivors) >= 6
     assert ascend.uses()
-    assert shared(ascend) == []
+    assert collisions(ascend) == []
     # A run whose controller was killed ends by itself, at the latest by the orphan rule; here its work is short.
     assert gone(ascend.processes, patience_s=60)
     assert leases(tmp_path) == []
@@ -92,7 +92,7 @@ def test_two_containers_of_one_host_share_its_devices(host: Start, tool: Tool, t
     documents = [json.loads(process.communicate(timeout=200)[0]) for process in running]
     assert [d["error"] for d in documents if "error" in d] == []
     assert machine.uses()
-    assert shared(machine) == []
+    assert collisions(machine) == []
 
 
 def test_waiting_ends_when_a_device_becomes_free(host: Start, tool: Tool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,7 @@ def test_an_unknown_key_comes_with_a_suggestion(tool: Tool) -> None:
         (["--aic-metrics", "Pipes"], "Pipes"),
         (["--timeout", "soon"], "soon"),
         (["--no-such-option"], "no-such-option"),
+        (["--device", "npu3"], "'npu3' does not name a device"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -137,6 +139,27 @@ def test_unknown_host_key_is_refused_with_its_fingerprint(host: Start, tool: Too
     one_error(tool.collect(), 3, message="not a known host.*SHA256:", remedy="host_key")
 
 
+def test_an_identity_file_that_is_no_key(host: Start, tool: Tool) -> None:
+    ascend = host()
+    tool.inventory(ascend, entries={"ascend01": {"identity_file": "no_such_key"}})
+    one_error(tool.collect(), 3, message="identity_file .*no_such_key cannot be read", remedy="identity_file")
+
+
+def test_a_proxy_command_that_works_and_one_that_does_not(host: Start, tool: Tool, client_home: Path) -> None:
+    ascend = host()
+    carry = "import socket,sys,threading,os\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])))\n"
+    carry += "def up():\n while d:=os.read(0,65536): s.sendall(d)\n s.shutdown(1)\n"
+    carry += "threading.Thread(target=up,daemon=True).start()\nwhile d:=s.recv(65536): os.write(1,d)\n"
+    (client_home / "carry.py").write_text(carry)
+    tool.inventory(ascend)
+    config = client_home / ".ssh" / "config"
+    config.write_text(f"Host 127.0.0.1\n    ProxyCommand {sys.executable} {client_home}/carry.py %h %p\n")
+    outcome = tool.collect("--dry-run")
+    assert outcome.status == 0, outcome.err
+    config.write_text("Host 127.0.0.1\n    ProxyCommand echo no way out >&2; exit 1\n")
+    one_error(tool.collect(), 3, message="ProxyCommand brings no connection: no way out", remedy="try it: echo")
+
+
 # --- the host's environment -------------------------------------------------------------------------------------------
 
 
@@ -180,6 +203,62 @@ def test_an_unfit_host(
 def test_setup_that_is_not_there(host: Start, tool: Tool) -> None:
     tool.inventory(host(), entries={"ascend01": {"setup": ["/opt/nowhere/set_env.sh"]}})
     one_error(tool.collect(), 5, message="/opt/nowhere/set_env.sh", remedy="path")
+
+
+def test_a_setup_script_that_ends_the_shell(host: Start, tool: Tool) -> None:
+    ascend = host()
+    (ascend.home / "my_env.sh").write_text("exit 3\n")
+    tool.inventory(ascend, entries={"ascend01": {"setup": ["~/my_env.sh"]}})
+    one_error(tool.collect(), 5, message=f"{ascend.home}/my_env.sh ended the shell", remedy="must not call exit")
+
+
+def test_paths_on_the_host_may_begin_at_home(host: Start, tool: Tool) -> None:
+    ascend = host()
+    (ascend.home / "python").write_text('#!/bin/sh\nexec python3 "$@"\n')
+    (ascend.home / "python").chmod(0o755)
+    setup = ["~/Ascend/ascend-toolkit/set_env.sh"]
+    tool.inventory(ascend, entries={"ascend01": {"setup": setup, "python": "~/python"}})
+    outcome = tool.collect("--dry-run")
+    assert outcome.status == 0, outcome.err
+    facts = outcome.document["facts"]
+    assert facts["python"] == f"{ascend.home}/python"
+    assert facts["setup"] == [f"{ascend.home}/Ascend/ascend-toolkit/set_env.sh"]
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "message", "remedy"),
+    [
+        ("bash: cannot create temp file for here-document: No space left on device", 8, "a disk of the host", "/tmp"),
+        ("ImportError: libz.so.1: cannot open shared object file", 5, "survey failed .*libz.so.1", "python"),
+    ],
+    ids=["full", "broken"],
+)
+def test_a_survey_that_breaks_off(host: Start, tool: Tool, said: str, status: int, message: str, remedy: str) -> None:
+    ascend = host()
+    (ascend.home / "python").write_text(
+        f"#!/bin/sh\n[ \"$1\" = --version ] && echo Python 3.11.4 && exit\necho '{said}' >&2; exit 1\n"
+    )
+    (ascend.home / "python").chmod(0o755)
+    tool.inventory(ascend, entries={"ascend01": {"python": "~/python"}})
+    one_error(tool.collect(), status, message=message, remedy=remedy)
+
+
+def test_a_login_script_that_prints_our_output(host: Start, tool: Tool) -> None:
+    ascend = host(login_noise="::collect-remote:: facts of life\n::collect-remote:: other words\n")
+    tool.inventory(ascend)
+    outcome = tool.collect("--dry-run")
+    assert outcome.status == 0, outcome.err
+
+
+def test_a_damaged_agent_is_sent_again(host: Start, tool: Tool) -> None:
+    ascend = host()
+    tool.inventory(ascend)
+    (ascend.workdir / "agent").mkdir()
+    name = tool.collect("--dry-run").document["agent"]["name"]
+    (ascend.workdir / "agent" / name).write_bytes(b"")
+    outcome = tool.collect()
+    assert outcome.status == 0, outcome.err
+    assert tool.collect("--dry-run").document["agent"] == {"name": name, "upload": False}
 
 
 def test_a_workdir_that_the_profiler_would_reject(host: Start, tool: Tool) -> None:

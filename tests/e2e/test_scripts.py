@@ -72,6 +72,21 @@ def test_a_script_without_a_host_explains_itself(tool: Tool, name: str) -> None:
     assert name in done.stderr
 
 
+@pytest.mark.parametrize("name", ["pick_free_device.py", "deploy_to_remote.py"])
+def test_a_script_says_what_is_missing_and_where_it_failed(tool: Tool, name: str) -> None:
+    bare = subprocess.run(
+        [sys.executable, "-I", "-S", SCRIPTS / name, "h"], text=True, capture_output=True, check=False
+    )
+    assert bare.returncode == 1
+    assert "pip install ." in bare.stderr
+    assert "Traceback" not in bare.stderr
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": 1}})
+    refused = script(tool, name, "ascend01")
+    assert refused.returncode == 3
+    assert refused.stderr.startswith("error: ascend01")
+    assert "(while connect)" in refused.stderr
+
+
 def test_the_python_api(host: Start, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     from collect_remote import Request, collect, load_inventory
 

@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from collect_remote import deploy
 from collect_remote.probe import SOURCE
 from harness import gone
 
@@ -64,3 +66,50 @@ def command(pid: str) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def probed(tmp_path: Path, agent: str = "agent.pyz", site: Path | None = None, command: str = "") -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-S", "-", "::mark:: ", str(tmp_path / "work"), agent, command],
+        input=SOURCE,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(site or "")},
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    return json.loads(done.stdout.partition("::mark:: facts ")[2])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("entries", "versions"),
+    [
+        (["torch_npu-2.13.0.dist-info"], {"torch": None, "torch_npu": "2.13.0"}),
+        (["torch-npu-2.13.0.post1.dist-info", "torch-2.13.0+cpu.dist-info"], {"torch": "2.13.0+cpu"}),
+        (["torch-2.1.0-py3.9.egg-info", "torch_npu.egg-info"], {"torch": "2.1.0", "torch_npu": "unknown"}),
+        (["Torch_NPU-2.1.0.dist-info", "torchvision-0.28.0.dist-info"], {"torch": None, "torch_npu": "2.1.0"}),
+    ],
+    ids=["npu-alone", "unescaped", "eggs", "capitals"],
+)
+def test_a_distribution_is_known_by_its_whole_name(
+    tmp_path: Path, entries: list[str], versions: dict[str, str | None]
+) -> None:
+    for entry in entries:
+        (tmp_path / "site" / entry).mkdir(parents=True)
+    found = probed(tmp_path, site=tmp_path / "site")["versions"]
+    assert {name: found[name] for name in versions} == versions
+
+
+@pytest.mark.parametrize("length", [None, 0, 1000], ids=["whole", "empty", "truncated"])
+def test_a_damaged_agent_counts_as_none(tmp_path: Path, length: int | None) -> None:
+    agent = deploy.build()
+    place = Path(agent.path(str(tmp_path / "work")))
+    assert not probed(tmp_path, agent.name)["agent_present"]
+    place.parent.mkdir(parents=True)
+    place.write_bytes(agent.content()[:length])
+    assert probed(tmp_path, agent.name)["agent_present"] is (length is None)
+
+
+def test_python_is_called_again_as_it_was_named(tmp_path: Path) -> None:
+    assert probed(tmp_path, command="/opt/wrapper")["python"]["path"] == "/opt/wrapper"
+    assert probed(tmp_path)["python"]["path"] == sys.executable

@@ -10,7 +10,7 @@ import pytest
 
 from collect_remote.errors import UsageError
 from collect_remote.inventory import Host, ModelSpec, load
-from collect_remote.request import Request, default_steps, kinds, window
+from collect_remote.request import Request, adapter_source, default_steps, kinds, window
 from collect_remote.routes import template
 
 FORWARD = "def load(device, options): ...\ndef forward(state): ...\n"
@@ -61,6 +61,43 @@ def test_the_defaults_are_never_too_few(phase: str) -> None:
 def test_functions_may_come_from_an_import_or_a_name(tmp_path: Path) -> None:
     text = "from elsewhere import load, run as forward\ndecode = prefill = None\n"
     assert kinds(own(tmp_path, text)) == {"forward", "prefill", "decode"}
+
+
+def test_functions_may_stand_under_conditions(tmp_path: Path) -> None:
+    text = """
+import sys
+if sys.version_info >= (3, 10):
+    def load(device, options): ...
+else:
+    def load(device, options, more=1): ...
+try:
+    from fast import forward
+except ImportError:
+    prefill: object = print
+    decode: object
+"""
+    assert kinds(own(tmp_path, text)) == {"forward", "prefill"}
+
+
+@pytest.mark.parametrize(
+    "head", [b"\xef\xbb\xbf", b"# -*- coding: latin-1 -*-\n# gr\xfcn\n"], ids=["byte-order-mark", "pep-263"]
+)
+def test_an_adapter_is_decoded_as_python_does(tmp_path: Path, head: bytes) -> None:
+    path = tmp_path / "mine.py"
+    path.write_bytes(head + FORWARD.encode())
+    assert kinds(model(str(path))) == {"forward"}
+    compile(adapter_source(path).encode("utf-8"), "adapter.py", "exec")
+
+
+@pytest.mark.parametrize("name", ["3", "3.1", "logic:7"])
+def test_a_device_is_written_in_three_ways(name: str) -> None:
+    assert ask(devices=(name,)).wish.devices == (name,)
+
+
+@pytest.mark.parametrize("name", ["", "npu3", "3.", "logic:3.1", "-1", "3 4"])
+def test_a_device_that_is_none_is_refused_without_a_host(name: str) -> None:
+    with pytest.raises(UsageError, match="does not name a device"):
+        ask(devices=(name,))
 
 
 @pytest.mark.parametrize(

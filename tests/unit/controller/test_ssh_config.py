@@ -10,7 +10,7 @@ import pytest
 
 from collect_remote.errors import ConnectError
 from collect_remote.inventory import Host, load
-from collect_remote.ssh_config import resolve, resolve_jump
+from collect_remote.ssh_config import resolve, resolve_jump, route
 
 CONFIG = """
 Host npu
@@ -33,7 +33,7 @@ Host *
 
 
 @pytest.fixture(params=["ssh", "no-ssh"], autouse=True)
-def settings(request: pytest.FixtureRequest, client_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def settings(request: pytest.FixtureRequest, client_home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to read ssh_config: the `ssh` program, and paramiko's parser where there is none."""
     if request.param == "no-ssh":
         monkeypatch.setattr(shutil, "which", lambda name: None)
@@ -41,6 +41,7 @@ def settings(request: pytest.FixtureRequest, client_home: Path, monkeypatch: pyt
         pytest.skip("there is no ssh program here")
     (client_home / ".ssh" / "config").write_text(CONFIG)
     (client_home / ".ssh" / "npu_key").write_text("a key")
+    return str(request.param)
 
 
 def host(tmp_path: Path, **keys: Any) -> Host:
@@ -104,4 +105,66 @@ def test_a_jump_host_is_written_as_ssh_does(spec: str, user: str, name: str, por
 def test_a_broken_config_is_named(tmp_path: Path, client_home: Path) -> None:
     (client_home / ".ssh" / "config").write_text("Host npu\n    Port many words\n")
     with pytest.raises((ConnectError, ValueError)):
+        resolve(host(tmp_path, address="npu"))
+
+
+def test_the_tokens_of_a_proxy_command(tmp_path: Path, client_home: Path) -> None:
+    (client_home / ".ssh" / "config").write_text(
+        "Host npu\n    HostName 192.0.2.7\n    ProxyCommand carry %h %p %r 100%%\nHost odd\n    ProxyCommand carry %q\n"
+    )
+    hop = resolve(host(tmp_path, address="npu", port=2200, user="me"))
+    assert hop.proxy_command == "carry 192.0.2.7 2200 me 100%"
+    with pytest.raises(ConnectError, match="%q, which is not supported"):
+        resolve(host(tmp_path, address="odd"))
+
+
+def test_only_the_first_jump_host_is_reached_as_its_own_entry_says(tmp_path: Path, client_home: Path) -> None:
+    (client_home / ".ssh" / "config").write_text(
+        "Host npu\n    ProxyJump gate,inner\nHost gate\n    ProxyJump outer\n"
+        "Host outer inner\n    ProxyCommand carry %h\n"
+    )
+    hops = route(host(tmp_path, address="npu"))
+    assert [hop.name for hop in hops] == ["outer", "gate", "inner", "npu"]
+    assert hops[0].proxy_command == "carry outer"
+
+
+def test_a_way_that_leads_in_a_circle(tmp_path: Path, client_home: Path) -> None:
+    (client_home / ".ssh" / "config").write_text("Host a\n    ProxyJump b\nHost b\n    ProxyJump a\n")
+    with pytest.raises(ConnectError, match="does not end"):
+        route(host(tmp_path, address="a"))
+
+
+def test_no_file_of_known_hosts_is_none(tmp_path: Path, client_home: Path) -> None:
+    (client_home / ".ssh" / "config").write_text(
+        "Host *\n    UserKnownHostsFile none\n    GlobalKnownHostsFile /etc/known\n"
+    )
+    hop = resolve(host(tmp_path, address="npu"))
+    assert hop.known_hosts == (Path("/etc/known"),)
+    assert hop.new_keys is None
+
+
+def test_a_key_that_only_the_agent_has_may_be_named_by_its_public_half(tmp_path: Path, client_home: Path) -> None:
+    (client_home / ".ssh" / "gone.pub").write_text("ssh-ed25519 AAAA")
+    (client_home / ".ssh" / "config").write_text("Host *\n    IdentityFile ~/.ssh/gone\n")
+    assert resolve(host(tmp_path, address="npu")).identity_files == (client_home / ".ssh" / "gone",)
+
+
+def test_what_the_inventory_has_wrong_is_not_blamed_on_ssh_config(settings: str, tmp_path: Path) -> None:
+    if settings == "no-ssh":
+        pytest.skip("only ssh judges these")
+    for keys in ({"address": "a;b"}, {"address": "npu", "jump": "gate:many"}, {"address": "npu", "user": "a;b"}):
+        with pytest.raises(ConnectError, match="cannot make out how to reach") as caught:
+            route(host(tmp_path, **keys))
+        assert "inventory" in caught.value.remedy
+        assert "ssh/config" not in caught.value.remedy
+
+
+def test_ssh_is_not_waited_for_without_end(
+    settings: str, tmp_path: Path, client_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if settings == "no-ssh":
+        pytest.skip("only ssh runs commands")
+    monkeypatch.setattr("collect_remote.ssh_config.SSH_TIMEOUT_S", 0.2)
+    (client_home / ".ssh" / "config").write_text('Match exec "sleep 2"\n    Port 1\n')
+    with pytest.raises(ConnectError, match="no answer within"):
         resolve(host(tmp_path, address="npu"))

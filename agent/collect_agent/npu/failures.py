@@ -81,7 +81,7 @@ _KNOWN_TEXTS: Tuple[Tuple["re.Pattern[str]", Type[NpuSmiError], str, str], ...] 
         _LIBRARY,
     ),
     (
-        re.compile(r"npu-smi\S*:? .*(?:not found|No such file or directory|Permission denied)"),
+        re.compile(r"npu-smi\S*:? .*(?:not found|No such file or directory|Permission denied)|ommand.*: npu-smi\b"),
         NpuSmiMissingError,
         "npu-smi cannot be run: {line}",
         _MISSING,

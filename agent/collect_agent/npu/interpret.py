@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Iterable, List, Mapping, Optional, Tuple
 
 from .device import HOLDERS, LIST, TORCH, USAGES, Device
 from .failures import NpuSmiError, NpuSmiFormatError, NpuSmiTimeoutError, failure, missing
+from .look import LATE
 from .numbering import join, parse_mapping
 from .single import Holders, Usage, parse_list, parse_processes, parse_usages
 from .table import Report, read_table
@@ -85,16 +87,10 @@ def combine(usages: Iterable[Usage], holders: Iterable[Holders]) -> Tuple[Device
 
 def _from_torch(observation: Mapping[str, Any]) -> Tuple[Device, ...]:
     """The devices that torch_npu can use. Its numbers are the logic ids: it was asked without a preset choice."""
-    _, text = observation.get("torch") or (0, "")
-    lines: List[str] = text.strip().splitlines()
-    try:
-        seen = json.loads(lines[-1] if lines else "[]")
-    except ValueError:
-        return ()
-    if not isinstance(seen, list):
-        return ()
+    status, text = observation.get("torch", [0, ""])
+    told = re.search(r"(?m)^torch_npu sees (\[.*\])$", text)
     devices = []
-    for row in seen:
+    for row in json.loads(told[1]) if told and status != LATE else []:
         if "error" in row:
             doubt = "torch_npu cannot ask it: {}".format(row["error"])
             devices.append(Device(None, logic=row["logic"], doubt=doubt, source=TORCH))

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional  # noqa: F401 - used in comments
 
+clock = getattr(time, "monotonic", time.time)  # Python 2.7 has only the latter
 # Where driver packages put npu-smi besides PATH: as root, other releases and images, a copy in some.
 USUAL_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/local/dcmi")
 LATE = 124  # exit status of what had to be killed, as coreutils' timeout has it
@@ -31,7 +32,7 @@ for logic in range(torch.npu.device_count()):
         seen.append({"logic": logic, "name": torch.npu.get_device_name(logic), "free": free, "total": total})
     except Exception as error:
         seen.append({"logic": logic, "error": (str(error).splitlines() or [repr(error)])[0]})
-print("\\n" + json.dumps(seen))
+print("\\ntorch_npu sees " + json.dumps(seen))
 """
 
 
@@ -41,10 +42,10 @@ def look(seconds=45.0, started=None):
 
     {"npu_smi": its path or None, "in_container": bool, "info": [exit status, text], "mapping": [...]}, where the text
     is stdout and stderr. When `info` shows no table: also "list", and "usages" and "processes" by NPU id. When it is
-    refused in a container: "torch", as [exit status, text that ends with JSON]. `started` takes every process that is
-    started, for a caller who may have to end them from outside.
+    refused in a container: "torch", as [exit status, text with a line "torch_npu sees" and JSON]. `started` takes
+    every process that is started, for a caller who may have to end them from outside.
     """
-    until = time.time() + seconds
+    until = clock() + seconds
     running = [] if started is None else started
     driver = _driver()
     path = _npu_smi(driver)
@@ -56,8 +57,7 @@ def look(seconds=45.0, started=None):
     def ask(commands):
         # type: (List[List[str]]) -> List[List[Any]]
         """All at once; the answers in the same order."""
-        processes = [_start(command, environment) for command in commands]
-        running.extend(process for process in processes if process)
+        processes = [_start(command, environment, running) for command in commands]
         return [_answer(process, until) if process else [126, ""] for process in processes]
 
     def info(*arguments):
@@ -129,15 +129,17 @@ def _in_container():
         return False
 
 
-def _start(command, environment):
-    # type: (List[str], Dict[str, str]) -> Optional[subprocess.Popen[bytes]]
+def _start(command, environment, running):
+    # type: (List[str], Dict[str, str], List[subprocess.Popen[bytes]]) -> Optional[subprocess.Popen[bytes]]
     with open(os.devnull) as null:
         try:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command, stdin=null, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
             )
         except OSError:
             return None
+    running.append(process)
+    return process
 
 
 def _answer(process, until):
@@ -149,14 +151,14 @@ def _answer(process, until):
     poller.register(process.stdout, select.POLLIN | select.POLLHUP)
     late = False
     while not late:
-        late = not poller.poll(max(0.0, until - time.time()) * 1000)
+        late = not poller.poll(max(0.0, until - clock()) * 1000)
         piece = b"" if late else os.read(process.stdout.fileno(), 65536)
         if not piece:
             break
         pieces.append(piece)
     while not late and process.poll() is None:  # it has closed its output and is about to end
         time.sleep(0.002)
-        late = time.time() > until
+        late = clock() > until
     process.stdout.close()
     if late:
         _end(process)
@@ -166,7 +168,7 @@ def _answer(process, until):
 def _end(process):
     # type: (subprocess.Popen[bytes]) -> None
     """Kill it, unless it has ended, and wait for that, but not for long: a wedged card holds it even then."""
-    until = time.time() + 0.2
-    while process.poll() is None and time.time() < until:
+    until = clock() + 0.2
+    while process.poll() is None and clock() < until:
         process.kill()
         time.sleep(0.002)

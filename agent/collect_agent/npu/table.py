@@ -23,7 +23,7 @@ _MEMORY = ("HBM-Usage(MB)", "Memory-Usage(MB)")  # the first one that a layout h
 _NO_TABLE = "the output of npu-smi ends before the processes"
 _CUT = "the output of npu-smi ends among the processes"
 _UNSPOKEN = "npu-smi says nothing of its processes"  # some versions never do of idle ones: 25.7
-_RULE = re.compile(r"[+|=\s-]+")
+_RULE = re.compile(r"\|?[+=-][+|=\s-]*")  # a bar alone is a row cut short
 _TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)\s+Version:\s*([^\s|]+)")
 _NO_PROCESS = re.compile(r"\|\s*No running processes found in NPU ([0-9]{1,9})\s*\|")
 _COLUMN = re.compile(r"NPU Util\S*|\S+")
@@ -113,7 +113,7 @@ class _Table:
             self.noise.append(line)  # login banners, log lines of the driver, a [WARNING] after the table
         elif title := _TITLE.match(line):
             self.versions = (title[1], title[2])
-        elif cells and all(set(cell) <= {".", "…"} for cell in cells):
+        elif cells and all(set(cell) <= {".", "…", " "} for cell in cells):
             pass  # rows that the author of a page left out
         elif self.heading is None:
             self._read_heading(line, [" ".join(cell.split()) for cell in cells])

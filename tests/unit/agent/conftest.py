@@ -1,4 +1,4 @@
-"""Five properties of npu-smi's tables are held to ten thousand examples together."""
+"""Six properties of what npu-smi prints are held to ten thousand examples and more together."""
 
 from __future__ import annotations
 

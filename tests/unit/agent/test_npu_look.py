@@ -52,7 +52,8 @@ class npu:
     def device_count(): return 1 if "ASCEND_RT_VISIBLE_DEVICES" in os.environ else len(npu.free)
     def get_device_name(logic): return "Ascend910B3"
     def mem_get_info(logic): return int(npu.free[logic]) << 30, 64 << 30
-print("a warning of torch_npu")
+import atexit
+atexit.register(print, "[W] a warning of torch_npu at its end")
 """
         )
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
 from collect_agent.npu import Device, NpuSmiError, interpret, judge
-from collect_agent.npu.interpret import parse_info
-from npu_smi_tables import A5, LAYOUTS, P310, Die, Layout, info
+from collect_agent.npu.interpret import combine, parse_info
+from collect_agent.npu.numbering import parse_mapping
+from collect_agent.npu.single import parse_list, parse_processes, parse_usages
+from npu_smi_tables import A2, A5, LAYOUTS, P310, Die, Layout, device_mapping, info, proc_mem, usages
 
 try:
     MANY = settings.get_profile("many")
@@ -20,6 +22,11 @@ except InvalidArgument:  # without conftest.py, on the older Pythons, fewer have
 COMM = st.text("abcXYZ09_.-/ ", max_size=15).map(str.strip) | st.text("ab|", max_size=15)
 TOTALS = (21527, 32768, 65536, 131072)
 NPUS = (0, 1, 4, 7, 96, 2144, 32768, 32896)
+
+
+LINES = "".join(
+    (info(A5, [Die(0)]), info(P310, [Die(1)]), usages(A2, 3, [Die(3)], 1), proc_mem(A2, 3, [Die(3)]))
+).splitlines()
 
 
 @st.composite
@@ -159,12 +166,25 @@ def test_a_line_lost_doubled_or_spliced(drawn: tuple[Layout, list[Die]], at: flo
 
 
 @MANY
+@given(states(), st.floats(0, 1), st.booleans())
+def test_a_map_cut_at_any_place_gives_no_wrong_id(drawn: tuple[Layout, list[Die]], at: float, head: bool) -> None:
+    layout, state = drawn
+    logic = [100 + 7 * number for number in range(len(state))]
+    text = device_mapping(layout, state, logic, logic)
+    place = int(at * len(text))
+    real = {(die.npu, die.chip if layout.chips else 0): logic[at] for at, die in enumerate(state)}
+    for chip in parse_mapping(text[place:] if head else text[:place]):
+        assert chip.logic == (real[chip.npu, chip.chip] if layout.chips else None)
+
+
+@MANY
 @given(
-    st.text()
-    | st.lists(st.sampled_from([*info(A5, [Die(0)]).splitlines(), *info(P310, [Die(1)]).splitlines()])).map("\n".join),
+    st.text() | st.lists(st.sampled_from(LINES)).map("\n".join),
     st.text(),
     st.none() | st.integers(0, 255),
 )
 def test_any_text_gives_devices_or_an_error_of_ours(text: str, mapping: str, status: int | None) -> None:
     with suppress(NpuSmiError):
         interpret({"npu_smi": "npu-smi", "in_container": False, "info": [status, text], "mapping": [0, mapping]})
+    combine(parse_usages(text), parse_processes(text))
+    parse_list(text)

@@ -103,8 +103,9 @@ def test_text_around_and_inside_the_table_is_not_the_tables() -> None:
 
 def test_rows_left_out_by_the_author_of_a_page_are_skipped() -> None:
     text = info(A2, [Die(0), Die(7)])
-    cut = text.replace("| 7     910B3", "| ...   ...                 | ...           | ...     |\n| 7     910B3")
-    assert [device.npu for device in parse_info(cut).devices] == [0, 7]
+    cut = text.replace("| 7     910B3", "| ...   ...                 | ...           | ...  ...  |\n| 7     910B3")
+    report = parse_info(cut)
+    assert ([device.npu for device in report.devices], report.unreadable) == ([0, 7], ())
 
 
 def test_an_orphan_second_line_belongs_to_no_device() -> None:
@@ -147,6 +148,10 @@ def test_output_that_ends_before_or_among_the_processes_leaves_a_doubt() -> None
     assert all("ends among" in device.doubt for device in headed)
     assert parse_info(after[:-99]).devices[0].doubt == ""
     assert "ends among" in parse_info(after[:-99]).devices[1].doubt
+    busy = info(A2, [Die(0), Die(1, processes=((4711, "python", 9), (4712, "python", 9)))])
+    for end in ("4712", "4711"):  # nothing but the bar of the next row is left
+        row = busy[: busy.index(end)].rindex("\n") + 2
+        assert parse_info(busy[:row]).devices[1].doubt
 
 
 def test_processes_are_found_below_a_lost_heading() -> None:
@@ -235,6 +240,8 @@ def test_labels_carry_both_numberings() -> None:
         (f"npu-smi: error while loading shared libraries: libc_sec.so: {NO_FILE}", 127, NpuSmiLibraryError, "libc_sec"),
         ("bash: line 3: npu-smi: command not found", 127, NpuSmiMissingError, "/usr/local/sbin"),
         ("sh: 1: npu-smi: not found", 127, NpuSmiMissingError, "/usr/local/sbin"),
+        ("zsh:1: command not found: npu-smi", 127, NpuSmiMissingError, "/usr/local/sbin"),
+        ("fish: Unknown command: npu-smi", 127, NpuSmiMissingError, "/usr/local/sbin"),
         ("timeout: failed to run command 'npu-smi': No such file or directory", 127, NpuSmiMissingError, "driver"),
         ("", 127, NpuSmiMissingError, "not found"),
         ("", 187, NpuSmiDriverError, "davinci"),

@@ -77,7 +77,7 @@ def run_alone(host: SimHost, root: Path) -> Callable[[], None]:
     def start() -> None:
         nonlocal count
         count += 1
-        document = pipeline.document(request, f"bench_{count}", preview.plan, preview.facts, [*preview.devices], agent)
+        document = pipeline.document(request, f"bench_{count}", preview.plan, preview.facts, preview.verdicts, agent)
         script = Run(Remote(entry), preview.facts, agent, document).start_script()
         environment = {**os.environ, "SSH_ORIGINAL_COMMAND": SHELL, "SSH_CLIENT": "", "SSH_CONNECTION": ""}
         quiet([str(host.session)], input=f"main() {{\n{script}\n}}\nmain; exit\n".encode(), env=environment)

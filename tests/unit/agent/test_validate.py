@@ -21,7 +21,7 @@ from collect_agent.pack import pack, tree
 from collect_agent.validate import validate
 from profiles import Profile
 
-SAMPLES = Path("/work/shared/cases/profiles")
+SAMPLES = Path(__file__).resolve().parents[4] / "shared" / "cases" / "profiles"  # where it lies beside the checkout
 
 
 def verdicts(result: dict[str, Any]) -> dict[str, str]:

@@ -69,12 +69,12 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 def _complain(error: CollectError, as_json: bool) -> None:
     with contextlib.suppress(OSError):  # nobody may be reading
-        _explain(error)
+        explain(error)
     if as_json:
         _print_json({"error": error.to_json()})
 
 
-def _explain(error: CollectError) -> None:
+def explain(error: CollectError) -> None:
     for line in error.log:
         sys.stderr.write(f"    | {line}\n")
     where = f"{error.host}: " if error.host and error.host not in error.message else ""

@@ -12,7 +12,7 @@ from typing import Any
 from collect_agent.events import MARK, Event
 
 from .deploy import Agent, upload_script
-from .errors import RunFailed, UnreachableError, one_line
+from .errors import RunFailed, UnreachableError, noise_error, one_line
 from .remote import Remote, Stream
 from .survey import Facts, environment
 
@@ -103,8 +103,7 @@ class Run:
 
     def _command(self, command: str) -> str:
         # The agent needs the standard library alone: -I -S keep the host's site-packages out, and start faster.
-        python = self.remote.host.python or self.facts.python
-        return f"{shlex.quote(python)} -I -S {shlex.quote(self.agent.path(self.facts.workdir))} {command}"
+        return f"{shlex.quote(self.facts.python)} -I -S {shlex.quote(self.agent.path(self.facts.workdir))} {command}"
 
     def _until_end(self, stream: Stream) -> Iterator[Event]:
         for event in events(stream, timeout=SILENCE_S):
@@ -118,7 +117,9 @@ class Run:
             raise UnreachableError("the connection broke")
         if self._after:
             raise UnreachableError("the agent's follower ended")  # the run itself goes on: follow it again
-        raise RunFailed(f"the agent did not start: {_last(stream)}", f"look at {self.directory} on the host")
+        raise noise_error(stream.noise) or RunFailed(
+            f"the agent did not start: {_last(stream)}", f"look at {self.directory} on the host"
+        )
 
 
 def events(stream: Stream, timeout: float, within: float | None = None) -> Iterator[Event]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from .cli import _explain
+from .cli import explain
 from .errors import CollectError, Interrupted
 from .inventory import Host, load
 
@@ -20,9 +20,9 @@ def run(usage: str | None, ask: Callable[[Host], object]) -> int:
     try:
         print(ask(load(Path(inventory)).host(name)))
     except CollectError as error:
-        _explain(error)
+        explain(error)
         return error.exit_code
     except KeyboardInterrupt:
-        _explain(Interrupted("interrupted"))
+        explain(Interrupted("interrupted"))
         return Interrupted.exit_code
     return 0

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ..inventory import Host, ModelSpec
-from ..request import Request, Window
+from ..request import Request, Window, adapter_source
 from .plan import Plan
 
 USER_ADAPTER = "adapter.py"
@@ -17,7 +17,7 @@ def plan(request: Request, window: Window, model: ModelSpec, host: Host) -> Plan
     files = {}
     adapter = model.adapter or ""
     if adapter.endswith(".py"):
-        files[USER_ADAPTER] = Path(adapter).read_text(encoding="utf-8")
+        files[USER_ADAPTER] = adapter_source(Path(adapter))
         adapter = USER_ADAPTER
     profiled = {
         "phase": window.phase,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -108,3 +109,17 @@ def gone(processes: Callable[[], list[int]], patience_s: float = 3.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def one_error(outcome: Outcome, status: int, *, message: str, remedy: str) -> dict[str, Any]:
+    """The contract: one line what is wrong, one line what to do, the same in --json, no traceback."""
+    assert outcome.status == status, outcome.err
+    lines = outcome.err.splitlines()
+    (said,) = [line for line in lines if line.startswith("error: ")]
+    assert re.search(message, said), said
+    assert re.search(remedy, lines[lines.index(said) + 1]), lines[-1]
+    assert "Traceback" not in said
+    error = outcome.document["error"]
+    assert set(error) == {"kind", "message", "remedy", "stage", "host"}
+    assert re.search(message, error["message"])
+    return error

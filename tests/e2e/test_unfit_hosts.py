@@ -1,0 +1,207 @@
+"""Hosts that cannot be reached, or cannot do the job: told before anything is uploaded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import Tool, one_error
+from simhost import SimHost
+
+Start = Callable[..., SimHost]
+Clean = Callable[..., None]
+
+
+# --- the connection ---------------------------------------------------------------------------------------------------
+
+
+def test_unreachable_host(tool: Tool, assert_clean: Clean) -> None:
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": 1}})
+    one_error(tool.collect(), 3, message="connection refused", remedy="port")
+    assert_clean()
+
+
+def test_a_name_that_does_not_resolve(tool: Tool) -> None:
+    tool.inventory(entries={"ascend01": {"address": "no-such-host.invalid"}})
+    one_error(tool.collect(), 3, message="does not resolve", remedy="address")
+
+
+def test_refused_key(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host(accept_key=False)
+    tool.inventory(ascend)
+    one_error(tool.collect(), 3, message="refused the login.*id_ed25519", remedy="ssh -p")
+    assert_clean(ascend)
+
+
+def test_changed_host_key_names_file_and_line(host: Start, tool: Tool, client_home: Path, assert_clean: Clean) -> None:
+    ascend = host(announce_own_key=False)
+    known = client_home / ".ssh" / "known_hosts"
+    known.write_text("# ours\n" + ascend.known_hosts.read_text())
+    tool.inventory(entries={"ascend01": {**ascend.inventory_entry(), "host_key": None}})
+    tool_inventory = tool.directory / "inventory.yaml"
+    tool_inventory.write_text(tool_inventory.read_text().replace("host_key: null", "x_unused: 1"))
+    one_error(tool.collect(), 3, message=r"shows the host key .*known_hosts:2 says", remedy="ssh-keygen -R")
+    assert_clean(ascend)
+
+
+def test_changed_pinned_host_key(host: Start, tool: Tool) -> None:
+    tool.inventory(host(announce_own_key=False))
+    one_error(tool.collect(), 3, message="host_key in the inventory says", remedy="pin the new key")
+
+
+def test_unknown_host_key_is_refused_with_its_fingerprint(host: Start, tool: Tool) -> None:
+    ascend = host()
+    entry = {key: value for key, value in ascend.inventory_entry().items() if key != "host_key"}
+    tool.inventory(entries={"ascend01": entry})
+    one_error(tool.collect(), 3, message="not a known host.*SHA256:", remedy="host_key")
+
+
+def test_an_identity_file_that_is_no_key(host: Start, tool: Tool) -> None:
+    ascend = host()
+    tool.inventory(ascend, entries={"ascend01": {"identity_file": "no_such_key"}})
+    one_error(tool.collect(), 3, message="identity_file .*no_such_key cannot be read", remedy="identity_file")
+
+
+def test_a_proxy_command_that_works_and_one_that_does_not(host: Start, tool: Tool, client_home: Path) -> None:
+    ascend = host()
+    carry = "import socket,sys,threading,os\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])))\n"
+    carry += "def up():\n while d:=os.read(0,65536): s.sendall(d)\n s.shutdown(1)\n"
+    carry += "threading.Thread(target=up,daemon=True).start()\nwhile d:=s.recv(65536): os.write(1,d)\n"
+    (client_home / "carry.py").write_text(carry)
+    tool.inventory(ascend)
+    config = client_home / ".ssh" / "config"
+    config.write_text(f"Host 127.0.0.1\n    ProxyCommand {sys.executable} {client_home}/carry.py %h %p\n")
+    outcome = tool.collect("--dry-run")
+    assert outcome.status == 0, outcome.err
+    config.write_text("Host 127.0.0.1\n    ProxyCommand echo no way out >&2; exit 1\n")
+    one_error(tool.collect(), 3, message="ProxyCommand brings no connection: no way out", remedy="try it: echo")
+
+
+# --- the host's environment -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message", "remedy"),
+    [
+        ({"python3": "missing"}, "no python3", "python"),
+        ({"python3": "old"}, r"3\.6\.8", r"3\.8 or newer"),
+        ({"runtime": None}, "has no torch and torch_npu", "python"),
+        ({"msprof": False}, "msprof is not on PATH", "setup"),
+        ({"set_env": False}, "msprof is not on PATH.*no set_env.sh was found", "setup"),
+        ({"npu_smi": "nowhere"}, "npu-smi is not on PATH", "driver"),
+        (
+            {"npu_smi_text": "dcmi module initialize failed. ret is -8005\n", "npu_smi_status": 187},
+            "-8005",
+            "HwHiAiUser",
+        ),
+        ({"npu_smi_text": "something else entirely\n"}, "something else entirely", "npu-smi info"),
+    ],
+    ids=[
+        "no-python",
+        "old-python",
+        "no-torch_npu",
+        "no-msprof",
+        "no-set_env",
+        "no-npu-smi",
+        "npu-smi-8005",
+        "unknown-table",
+    ],
+)
+def test_an_unfit_host(
+    host: Start, tool: Tool, assert_clean: Clean, knobs: dict[str, Any], message: str, remedy: str
+) -> None:
+    ascend = host(**knobs)
+    tool.inventory(ascend)
+    one_error(tool.collect(), 5, message=message, remedy=remedy)
+    assert not (ascend.workdir / "agent").exists(), "nothing was uploaded"
+    assert_clean(ascend)
+
+
+def test_setup_that_is_not_there(host: Start, tool: Tool) -> None:
+    tool.inventory(host(), entries={"ascend01": {"setup": ["/opt/nowhere/set_env.sh"]}})
+    one_error(tool.collect(), 5, message="/opt/nowhere/set_env.sh", remedy="path")
+
+
+def test_a_setup_script_that_ends_the_shell(host: Start, tool: Tool) -> None:
+    ascend = host()
+    (ascend.home / "my_env.sh").write_text("exit 3\n")
+    tool.inventory(ascend, entries={"ascend01": {"setup": ["~/my_env.sh"]}})
+    one_error(tool.collect(), 5, message=f"{ascend.home}/my_env.sh ended the shell", remedy="must not call exit")
+
+
+def test_paths_on_the_host_may_begin_at_home(host: Start, tool: Tool) -> None:
+    ascend = host()
+    (ascend.home / "python").write_text('#!/bin/sh\nexec python3 "$@"\n')
+    (ascend.home / "python").chmod(0o755)
+    setup = ["~/Ascend/ascend-toolkit/set_env.sh"]
+    tool.inventory(ascend, entries={"ascend01": {"setup": setup, "python": "~/python"}})
+    outcome = tool.collect("--dry-run")
+    assert outcome.status == 0, outcome.err
+    facts = outcome.document["facts"]
+    assert facts["python"] == f"{ascend.home}/python"
+    assert facts["setup"] == [f"{ascend.home}/Ascend/ascend-toolkit/set_env.sh"]
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "message", "remedy"),
+    [
+        ("bash: cannot create temp file for here-document: No space left on device", 8, "a disk of the host", "/tmp"),
+        ("ImportError: libz.so.1: cannot open shared object file", 5, "survey failed .*libz.so.1", "python"),
+    ],
+    ids=["full", "broken"],
+)
+def test_a_survey_that_breaks_off(host: Start, tool: Tool, said: str, status: int, message: str, remedy: str) -> None:
+    ascend = host()
+    (ascend.home / "python").write_text(
+        f"#!/bin/sh\n[ \"$1\" = --version ] && echo Python 3.11.4 && exit\necho '{said}' >&2; exit 1\n"
+    )
+    (ascend.home / "python").chmod(0o755)
+    tool.inventory(ascend, entries={"ascend01": {"python": "~/python"}})
+    one_error(tool.collect(), status, message=message, remedy=remedy)
+
+
+def test_a_login_script_that_prints_our_output(host: Start, tool: Tool) -> None:
+    ascend = host(login_noise="::collect-remote:: facts of life\n::collect-remote:: other words\n")
+    tool.inventory(ascend)
+    outcome = tool.collect("--dry-run")
+    assert outcome.status == 0, outcome.err
+
+
+def test_a_damaged_agent_is_sent_again(host: Start, tool: Tool) -> None:
+    ascend = host()
+    tool.inventory(ascend)
+    (ascend.workdir / "agent").mkdir()
+    name = tool.collect("--dry-run").document["agent"]["name"]
+    (ascend.workdir / "agent" / name).write_bytes(b"")
+    outcome = tool.collect()
+    assert outcome.status == 0, outcome.err
+    assert tool.collect("--dry-run").document["agent"] == {"name": name, "upload": False}
+
+
+def test_a_workdir_that_the_profiler_would_reject(host: Start, tool: Tool) -> None:
+    ascend = host()
+    tool.inventory(ascend, entries={"ascend01": {"workdir": str(ascend.workdir / "bs=8@v1")}})
+    one_error(tool.collect(), 5, message="rejects paths like .*bs=8@v1", remedy="workdir")
+
+
+def test_no_free_npu_gives_every_reason(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host(
+        npus=2, processes=[{"logic": 0, "pid": 4711, "name": "python", "mb": 4184}], devices={1: {"used_mb": 30000}}
+    )
+    tool.inventory(ascend)
+    one_error(tool.collect(), 4, message="NPU 0.*pid 4711 python.*NPU 1.*no visible process", remedy="wait")
+    assert_clean(ascend)
+
+
+def test_the_device_asked_for_is_busy(host: Start, tool: Tool) -> None:
+    tool.inventory(host(processes=[{"logic": 3, "pid": 4711, "name": "python", "mb": 4184}]))
+    one_error(tool.collect("--device", "3"), 4, message="NPU 3.*pid 4711", remedy="free at the moment")
+
+
+def test_a_device_that_does_not_exist(host: Start, tool: Tool) -> None:
+    tool.inventory(host())
+    one_error(tool.collect("--device", "16"), 2, message="16", remedy="NPU 7")

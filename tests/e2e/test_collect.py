@@ -179,19 +179,19 @@ def test_a_users_own_adapter(host: Start, tool: Tool, runtime: str) -> None:
     assert outcome.document["phases"]["forward"]["step_kinds"] == ["forward"] * 5
 
 
-def test_over_an_ssh_config_alias(host: Start, tool: Tool, client_home: Path) -> None:
-    ascend = host()
+def test_over_an_ssh_config_alias(host: Start, tool: Tool, client_home: Path, runtime: str) -> None:
+    ascend = host(runtime=runtime)
     (client_home / ".ssh" / "config").write_text(
         f"Host npu\n  HostName {ascend.address}\n  Port {ascend.port}\n  User {ascend.user}\n"
         f"  IdentityFile {ascend.identity_file}\n  UserKnownHostsFile {ascend.known_hosts}\n"
     )
     tool.inventory(entries={"ascend01": {"address": "npu", "workdir": str(ascend.workdir)}})
-    outcome = tool.collect()
+    outcome = tool.collect("--phase", "separate")
     assert outcome.status == 0, outcome.err
 
 
-def test_through_a_jump_host(host: Start, tool: Tool, client_home: Path) -> None:
-    gate, ascend = host("gate"), host()
+def test_through_a_jump_host(host: Start, tool: Tool, client_home: Path, runtime: str) -> None:
+    gate, ascend = host("gate"), host(runtime=runtime)
     (client_home / ".ssh" / "config").write_text(
         f"Host gate\n  HostName {gate.address}\n  Port {gate.port}\n  User {gate.user}\n"
         f"  IdentityFile {gate.identity_file}\n  UserKnownHostsFile {gate.known_hosts}\n"
@@ -199,7 +199,7 @@ def test_through_a_jump_host(host: Start, tool: Tool, client_home: Path) -> None
     tool.inventory(ascend, entries={"ascend01": {"jump": "gate"}})
     outcome = tool.collect()
     assert outcome.status == 0, outcome.err
-    assert "direct-tcpip" in gate.log.read_text() or gate.log.read_text(), "the gate saw a connection"
+    assert gate.processes() == [], "nothing runs on the gate"
 
 
 def test_login_noise_does_no_harm(host: Start, tool: Tool) -> None:

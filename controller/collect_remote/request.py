@@ -112,9 +112,9 @@ def window(request: Request, model: ModelSpec) -> Window:
         )
     steps = default_steps(phase) if request.steps is None else request.steps
     try:
-        return Window(phase, steps, template.windows(phase, steps))
+        return Window(phase, steps, template.windows(phase, steps, request.warmup_steps))
     except ValueError as error:
-        raise UsageError(f"--steps {steps}: {error}", "ask for more steps") from error
+        raise UsageError(f"--steps {steps}: {error}", "ask for another number of steps") from error
 
 
 def default_steps(phase: str) -> int:

@@ -32,12 +32,16 @@ def acquire(plan: Dict[str, Any], run_id: str, emit: Callable[..., Any]) -> leas
     told = -TELL_EVERY_S
     while True:
         leased: List[str] = []
+        unusable: List[str] = []
         verdicts: Sequence[npu.Verdict] = ()
         for group in groups:
             try:
-                held = _take(group, run_id, plan["deadline_s"] + LEASE_SLACK_S)
+                held = lease.take(group, run_id, plan["deadline_s"] + LEASE_SLACK_S)
             except lease.Taken as taken:
                 leased.append(str(taken))
+                continue
+            except OSError as error:  # somebody's strange file costs one device, not all
+                unusable.append("{} cannot be leased: {}".format(group[0]["label"], error))
                 continue
             try:
                 verdicts = _look(plan, wish)
@@ -49,15 +53,24 @@ def acquire(plan: Dict[str, Any], run_id: str, emit: Callable[..., Any]) -> leas
             held.release()
             break
         waited = time.monotonic() - started
+        if unusable and not leased and not verdicts:
+            raise Failure(
+                "EnvironmentUnfit",
+                "; ".join(unusable[:3]),
+                "remove that file, or name a directory that all users can write to in {}".format(
+                    lease.DIRECTORY_VARIABLE
+                ),
+            )
         if waited >= plan["wait_s"] and not verdicts:
-            raise Failure("NoFreeDevice", "; ".join(refused + leased) or "no NPU is free", _remedy(plan))
+            why = "; ".join(refused + leased + unusable)
+            raise Failure("NoFreeDevice", why or "no NPU is free", _remedy(plan))
         if not verdicts and time.monotonic() - looked >= LOOK_EVERY_S:
             verdicts = _look(plan, wish)
         if verdicts:
             looked = time.monotonic()
             groups = [[described(device) for device in group] for group in npu.groups(verdicts, wish)]
             refused = npu.reasons(verdicts, wish)
-        if waited - told >= TELL_EVERY_S:
+        if plan["wait_s"] and waited - told >= TELL_EVERY_S:
             told = waited
             emit(stage="wait", reasons=refused + leased, left_s=round(max(0.0, plan["wait_s"] - waited)))
         time.sleep(random.uniform(*TRY_EVERY_S))  # noqa: S311 - only to spread those who wait
@@ -66,17 +79,6 @@ def acquire(plan: Dict[str, Any], run_id: str, emit: Callable[..., Any]) -> leas
 def described(device: npu.Device) -> lease.Device:
     """A device as plan and manifest have it."""
     return {"label": device.label, "npu": device.npu, "chip": device.chip, "logic": device.logic, "name": device.name}
-
-
-def _take(group: Sequence[lease.Device], run_id: str, seconds: float) -> lease.Leases:
-    try:
-        return lease.take(group, run_id, seconds)
-    except OSError as error:
-        raise Failure(
-            "EnvironmentUnfit",
-            "cannot use the lease files: {}".format(error),
-            "name a directory that all users can write to in {}".format(lease.DIRECTORY_VARIABLE),
-        ) from error
 
 
 def _look(plan: Dict[str, Any], wish: npu.Wish) -> Sequence[npu.Verdict]:

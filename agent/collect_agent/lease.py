@@ -20,6 +20,7 @@ import fcntl
 import json
 import os
 import pwd
+import stat
 import time
 from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 
@@ -100,7 +101,7 @@ def _try(path: str) -> Tuple[int, bool]:
 def _holder_of(path: str) -> Optional[str]:
     """The holder of a lease file that may not exist, None when it is free."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:
@@ -111,11 +112,16 @@ def _holder_of(path: str) -> Optional[str]:
 
 def _open(path: str) -> int:
     """Open for the lock alone: another user's file may not be ours to make again, and a link is never followed."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    with contextlib.suppress(FileNotFoundError):
-        return os.open(path, flags)
-    with _no_umask():
-        return os.open(path, flags | os.O_CREAT, 0o666)
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        with _no_umask():
+            descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    return descriptor
 
 
 @contextlib.contextmanager

@@ -161,6 +161,18 @@ def test_a_shared_profile_can_be_accepted_and_stays_marked(host: Start, tool: To
     assert manifest["proof"]["presence"][-1]["strangers"][0]["pid"] == 4711
 
 
+def test_a_strange_lease_file_costs_one_device(host: Start, tool: Tool, tmp_path: Path) -> None:
+    tool.inventory(host(npus=2), models=TINY)
+    (tmp_path / "leases-ascend01").mkdir()
+    (tmp_path / "leases-ascend01" / "collect_remote_npu1.0.lock").symlink_to("/nowhere")
+    assert [d["logic"] for d in tool.collect(model="tiny").document["devices"]] == [0]
+    (tmp_path / "leases-ascend01" / "collect_remote_npu0.0.lock").unlink()
+    (tmp_path / "leases-ascend01" / "collect_remote_npu0.0.lock").mkdir()
+    outcome = tool.collect(model="tiny")
+    assert outcome.status == 5
+    assert "cannot be leased" in outcome.err
+
+
 def test_the_proof_names_our_own_process(host: Start, tool: Tool) -> None:
     tool.inventory(host(), models=TINY)
     document = tool.collect("--phase", "decode", model="tiny").document

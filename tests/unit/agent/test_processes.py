@@ -83,6 +83,13 @@ def test_a_lease_follows_no_link(lease_directory: Path, tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "keep"
 
 
+def test_a_lease_file_that_is_no_file_is_refused(lease_directory: Path) -> None:
+    lease_directory.mkdir()
+    os.mkfifo(lease_directory / "collect_remote_npu3.0.lock")
+    with pytest.raises(OSError, match="no regular file"):
+        lease.take(DEVICES[:1], "r1", 60)
+
+
 def test_a_lock_that_nobody_signed_blocks_for_seconds_only(lease_directory: Path) -> None:
     path = lease_directory / "collect_remote_npu3.0.lock"
     stranger = lock(path)

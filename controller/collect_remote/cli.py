@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .fleet import Answer, Fleet
 
 
+LONGEST_H = 48
+
+
 def run() -> int:
     """The command as a process of its own."""
     # paramiko imports invoke for a part of its ssh_config parser that `ssh -G` replaces here, and takes half of its
@@ -205,7 +208,10 @@ def _duration(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|)", text)
     if not found or not float(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 90s, 30m or 2h")
-    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+    seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+    if seconds > LONGEST_H * 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long: at most {LONGEST_H}h")
+    return seconds
 
 
 def _collect(options: argparse.Namespace) -> int:
@@ -284,18 +290,11 @@ def _saved_devices(options: argparse.Namespace, wish: Wish) -> Answer:
     from .fleet import Answer
 
     name = str(options.from_file)
-    info, mapping = (None if path is None else _read(path) for path in (options.from_file, options.map_file))
+    info, mapping = (None if path is None else saved.load(path) for path in (options.from_file, options.map_file))
     try:
         return Answer(name, judge(saved.read(info or "", mapping), wish))
     except CollectError as error:
         return Answer(name, error=error)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", "name a file with npu-smi's output") from error
 
 
 def _watch_devices(fleet: Fleet, options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from collect_agent import npu
@@ -31,4 +32,13 @@ def groups(judged: Sequence[Verdict], wish: Wish) -> list[Group]:
         return found
 
 
-__all__ = ["Device", "Group", "Verdict", "Wish", "groups", "verdicts"]
+def out_of_reach(judged: Sequence[Verdict], wish: Wish, visible_devices: str | None) -> bool:
+    """Whether a preset ASCEND_RT_VISIBLE_DEVICES leaves too few devices for the wish, whoever releases theirs."""
+    visible = npu.visible_ids(visible_devices)
+    if visible is None or any(verdict.device.logic is None for verdict in judged):
+        return False
+    released = [dataclasses.replace(verdict, free=verdict.device.logic in visible) for verdict in judged]
+    return not npu.groups(released, wish)
+
+
+__all__ = ["Device", "Group", "Verdict", "Wish", "groups", "out_of_reach", "verdicts"]

@@ -23,7 +23,7 @@ from collect_agent.rundir import ARCHIVE
 from collect_agent.tarstream import ArchiveError
 
 from . import __version__, deploy, store, transfer
-from .devices import Group, Verdict, groups, verdicts
+from .devices import Group, Verdict, groups, out_of_reach, verdicts
 from .errors import (
     CollectError,
     Interrupted,
@@ -223,17 +223,21 @@ def _plan(request: Request, host: Host) -> Plan:
 def _prepare(
     request: Request, host: Host, remote: Remote, agent: deploy.Agent, log: _Log
 ) -> tuple[Facts, tuple[Verdict, ...]]:
-    """What the host is like, and what may be used on it; NoFreeDevice here only when nobody wants to wait."""
+    """What the host is like, and what may be used on it; NoFreeDevice when nobody wants to wait, or would in vain."""
     log(stage="survey")
     facts = survey(remote, host, agent.name)
     check(facts)
-    log(stage="choose")
+    preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices}
+    log(stage="choose", **preset)
     judged = verdicts(facts, request.wish)
     try:
         groups(judged, request.wish)
-    except NoFreeDevice:
-        if not request.wait:
-            raise
+    except NoFreeDevice as refused:
+        if out_of_reach(judged, request.wish, facts.visible_devices):
+            refused.remedy = "no waiting helps: name devices inside ASCEND_RT_VISIBLE_DEVICES, or unset it on the host"
+        elif request.wait:
+            return facts, judged
+        raise
     return facts, judged
 
 

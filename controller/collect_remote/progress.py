@@ -127,7 +127,14 @@ def reporter(out: TextIO | None = None) -> Patient:
     return Patient(Bars(stream) if stream.isatty() else Plain(stream))
 
 
+def preset(visible_devices: str) -> str:
+    """Of an ASCEND_RT_VISIBLE_DEVICES that the host's session already had, what it means for the run."""
+    return f"inside ASCEND_RT_VISIBLE_DEVICES={visible_devices!r} of the host's session"
+
+
 def _detail(event: Event) -> str:
+    if "visible_devices" in event:
+        return preset(event["visible_devices"])
     if event["stage"] == "lease":
         return ", ".join(device["label"] for device in event["devices"])
     if event["stage"] == "wait":

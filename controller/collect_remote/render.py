@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .pipeline import Preview, Result
+from .progress import preset
 
 
 def result_document(result: Result) -> dict[str, Any]:
     manifest = result.manifest
-    keys = ("run_id", "host", "model", "route", "devices", "versions", "phases", "stages", "verdict")
+    keys = ("run_id", "host", "model", "route", "devices", "visible_devices", "versions", "phases", "stages", "verdict")
     return {
         "directory": str(result.directory),
         "archive": {"path": str(result.archive), **manifest["archive"]},
@@ -28,6 +29,8 @@ def result_text(result: Result) -> str:
         f"{result.archive}  {size / 1e6:.1f} MB, {manifest['verdict']} ({checks} checks)",
         f"  on {manifest['host']}, {devices}, torch_npu {manifest['versions']['torch_npu']}",
     ]
+    if manifest["visible_devices"] is not None:
+        lines.append(f"  {preset(manifest['visible_devices'])}")
     lines += [f"  {phase}: {_steps(window)}" for phase, window in manifest["phases"].items()]
     return "\n".join(lines) + "\n"
 
@@ -57,6 +60,7 @@ def preview_text(preview: Preview) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items() if version)
     lines = [
         *(f"device    {device.label} {device.name}" for device in preview.devices),
+        *([] if facts.visible_devices is None else [f"          {preset(facts.visible_devices)}"]),
         f"python    {facts.python} ({versions})",
         f"setup     {', '.join(facts.setup) or 'none found'}",
         f"workdir   {facts.workdir}, {facts.free_bytes / 2**30:.1f} GiB free",

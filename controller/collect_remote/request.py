@@ -33,6 +33,8 @@ AIC_METRICS = (
 EXPORTS = ("text", "db")
 DEVICE = re.compile(r"(?:logic:)?[0-9]{1,9}|[0-9]{1,9}\.[0-9]{1,9}")
 
+MOST_NAMES = 16  # a name may stand for several chips, and every way to pick one each is tried
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -40,7 +42,7 @@ class Request:
 
     `devices`, `device_count`, `max_used`, `allow_health`: see `collect_agent.npu.Wish`. `wait`: seconds to wait for a
     free device. `timeout`: seconds for the run on the host, from the moment it has its device.
-    UsageError for a device that is written in no known way.
+    UsageError for a device that is written in no known way, too many of them, or none.
     """
 
     host: str
@@ -64,6 +66,12 @@ class Request:
     out: Path | None = None
 
     def __post_init__(self) -> None:
+        if self.device_count < 1:
+            raise UsageError(f"--devices {self.device_count}: a run needs at least one", "leave it out for one")
+        if len(self.devices) > MOST_NAMES:
+            raise UsageError(
+                f"{len(self.devices)} devices are named, and at most {MOST_NAMES} can be", "say how many with --devices"
+            )
         for name in self.devices:
             if not DEVICE.fullmatch(name):
                 raise UsageError(

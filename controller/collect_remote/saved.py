@@ -1,8 +1,10 @@
-"""What somebody saved from npu-smi, read as the devices that it speaks of. Pure."""
+"""What somebody saved from npu-smi, read as the devices that it speaks of."""
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
+from pathlib import Path
 
 from collect_agent.npu import Device
 from collect_agent.npu.device import LIST, MAPPING
@@ -12,6 +14,29 @@ from collect_agent.npu.numbering import join, parse_mapping
 from collect_agent.npu.single import parse_list, parse_processes, parse_usages
 
 from .errors import UsageError, translated
+
+MOST_BYTES = 4 << 20  # a table of 64 devices has 20 kB
+
+
+def load(path: Path) -> str:
+    """The text of a saved file: UTF-8, or UTF-16 with its byte order mark, as PowerShell's `>` writes it.
+
+    UsageError when it is no regular file, is larger than MOST_BYTES, or cannot be read.
+    """
+    remedy = "name a file with npu-smi's output"
+    if str(path) == "-":
+        raise UsageError("standard input is not read", remedy)
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device could keep us for ever
+            raise UsageError(f"{path} is no regular file", remedy)
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", remedy) from error
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB, which no output of npu-smi is", remedy)
+    utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if utf_16 else "utf-8-sig", errors="replace")
 
 
 def read(text: str, mapping: str | None = None) -> tuple[Device, ...]:

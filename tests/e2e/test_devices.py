@@ -70,6 +70,24 @@ def test_where_npu_smi_is_refused_torch_npu_is_asked(host: Start, tool: Tool) ->
     assert "known from torch_npu only" in entry["devices"][0]["why"]
 
 
+def test_a_preset_choice_of_devices_is_said(host: Start, tool: Tool) -> None:
+    tool.inventory(host(npus=3, env={"ASCEND_RT_VISIBLE_DEVICES": "1,2"}))
+    outcome = tool.collect("--dry-run")
+    said = "inside ASCEND_RT_VISIBLE_DEVICES='1,2' of the host's session"
+    assert f"choosing a device: {said}" in outcome.err
+    assert f"  {said}\n" in outcome.out
+
+
+def test_nobody_waits_for_what_a_preset_choice_rules_out(host: Start, tool: Tool) -> None:
+    tool.inventory(host(npus=2, env={"ASCEND_RT_VISIBLE_DEVICES": "1"}))
+    started = time.monotonic()
+    outcome = tool.collect("--device", "0", "--wait", "10m")
+    assert time.monotonic() - started < 60
+    assert outcome.status == 4
+    assert "not allowed: outside ASCEND_RT_VISIBLE_DEVICES=1" in outcome.err
+    assert "no waiting helps" in outcome.err
+
+
 @pytest.mark.parametrize("json_lines", [True, False])
 def test_watching_shows_what_changes_until_it_is_interrupted(host: Start, tool: Tool, json_lines: bool) -> None:
     ascend = host(npus=1)

@@ -23,6 +23,19 @@ LATE = 124  # exit status of what had to be killed, as coreutils' timeout has it
 REFUSED = re.compile(r"ret is -(?:9005|8020)\b")
 REFUSED_STATUSES = (-9005 % 256, -8020 % 256)
 NOT_RUN = (126, 127)
+# What runtimes leave in a container. Of the mounts only that of / counts: a host has those of its containers too.
+CONTAINER_MARKS = (
+    ".dockerenv",
+    "run/.containerenv",
+    "run/systemd/container",
+    "run/secrets/kubernetes.io",
+    "var/run/secrets/kubernetes.io",
+)
+CONTAINER_TRACES = (
+    ("proc/1/cgroup", b"docker|kubepods|containerd|lxc"),
+    ("proc/1/environ", b"(?:^|\0)container=[^\0]"),
+    ("proc/self/mountinfo", b"(?m)^(?:\\S+ ){4}/ .*? - overlay .*(?:docker|kubepods|containerd|/containers/|lxc)"),
+)
 TORCH = """
 import json, torch, torch_npu
 seen = []
@@ -36,14 +49,15 @@ print("\\ntorch_npu sees " + json.dumps(seen))
 """
 
 
-def look(seconds=45.0, started=None):
-    # type: (float, Optional[List[subprocess.Popen[bytes]]]) -> Dict[str, Any]
+def look(seconds=45.0, started=None, ask_torch=True):
+    # type: (float, Optional[List[subprocess.Popen[bytes]]], bool) -> Dict[str, Any]
     """Ask npu-smi, all within `seconds`; what does not answer until then is killed and has the status LATE.
 
     {"npu_smi": its path or None, "in_container": bool, "info": [exit status, text], "mapping": [...]}, where the text
     is stdout and stderr. When `info` shows no table: also "list", and "usages" and "processes" by NPU id. When it is
-    refused in a container: "torch", as [exit status, text with a line "torch_npu sees" and JSON]. `started` takes
-    every process that is started, for a caller who may have to end them from outside.
+    refused in a container: "torch", as [exit status, text with a line "torch_npu sees" and JSON], unless `ask_torch`
+    is false: asking it opens every device. `started` takes every process that is started, for a caller who may have to
+    end them from outside.
     """
     until = clock() + seconds
     running = [] if started is None else started
@@ -70,8 +84,9 @@ def look(seconds=45.0, started=None):
         if "Bus-Id" in text or status in (LATE,) + NOT_RUN:  # noqa: RUF005
             pass
         elif REFUSED.search(text) or status in REFUSED_STATUSES:
-            environment.pop("ASCEND_RT_VISIBLE_DEVICES", None)  # it would number anew what it leaves visible
-            (seen["torch"],) = ask([[sys.executable, "-c", TORCH]])
+            if ask_torch:
+                environment.pop("ASCEND_RT_VISIBLE_DEVICES", None)  # it would number anew what it leaves visible
+                (seen["torch"],) = ask([[sys.executable, "-c", TORCH]])
         elif "ret is -" not in text:
             (seen["list"],) = ask([info("-l")])
             npus = re.findall(r"NPU ID\s*:\s*([0-9]{1,9})\b", seen["list"][1])
@@ -116,17 +131,19 @@ def _environment(driver):
     return dict(os.environ, LC_ALL="C", LD_LIBRARY_PATH=":".join(folders))
 
 
-def _in_container():
-    # type: () -> bool
-    """Whether this is a container, whose runtime numbers the devices anew."""
-    marks = ("/.dockerenv", "/run/.containerenv", "/run/secrets/kubernetes.io", "/var/run/secrets/kubernetes.io")
-    if any(os.path.exists(mark) for mark in marks):
+def _in_container(root="/"):
+    # type: (str) -> bool
+    """Whether this is a container, whose runtime numbers the devices anew. `root`: the directory of its file system."""
+    if any(os.path.exists(os.path.join(root, mark)) for mark in CONTAINER_MARKS):
         return True
-    try:
-        with open("/proc/1/cgroup") as file:
-            return re.search("docker|kubepods|containerd|lxc", file.read()) is not None
-    except (IOError, OSError):
-        return False
+    for path, trace in CONTAINER_TRACES:
+        try:
+            with open(os.path.join(root, path), "rb") as file:
+                if re.search(trace, file.read()):
+                    return True
+        except (IOError, OSError):  # pid 1's environment is root's
+            pass
+    return False
 
 
 def _start(command, environment, running):

@@ -16,6 +16,7 @@ from .table import Layout, Report
 
 _ID = re.compile(r"[0-9]{1,9}")
 _UNKNOWN = "npu-smi does not tell its logic id"
+_FOREIGN = "`npu-smi info -m` gives logic ids that cannot be this container's"
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,19 @@ def join(report: Report, mapping: Iterable[Mapped], in_container: bool) -> Tuple
     The mapping decides. Without one: the table's own Device column, the NPU ID on A5, and for the others the ids of
     the host, or in an ordinary container the position in the table. Raises NpuSmiFormatError when two devices would
     share a logic id.
+
+    A container counts from 0, so a mapping with an id beyond the devices of the table speaks of the host's: none of its
+    ids is believed.
     """
     mapped = {(chip.npu, chip.chip): chip.logic for chip in mapping if chip.logic is not None}
+    listed = [mapped.get((d.npu or 0, d.chip), 0) for d in report.devices if d.chip is not None]
+    foreign = in_container and max(listed, default=0) >= len(report.devices)
     joined: List[Device] = []
     for position, device in enumerate(report.devices):
         if report.layout is Layout.NPU_ID:
             logic = device.npu
+        elif foreign:
+            logic = None
         elif mapped and device.npu is not None and device.chip is not None:
             logic = mapped.get((device.npu, device.chip), device.logic)
         elif report.layout is Layout.CHIP_DEVICE:
@@ -93,5 +101,6 @@ def join(report: Report, mapping: Iterable[Mapped], in_container: bool) -> Tuple
                     "npu-smi gives logic id {} to two devices: {} and {}".format(logic, other.label, device.label),
                     FORMAT_REMEDY,
                 )
-        joined.append(replace(device, logic=logic, doubt=device.doubt or ("" if logic is not None else _UNKNOWN)))
+        unknown = "" if logic is not None else _FOREIGN if foreign else _UNKNOWN
+        joined.append(replace(device, logic=logic, doubt=device.doubt or unknown))
     return tuple(joined)

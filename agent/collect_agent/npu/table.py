@@ -24,7 +24,8 @@ _NO_TABLE = "the output of npu-smi ends before the processes"
 _CUT = "the output of npu-smi ends among the processes"
 _UNSPOKEN = "npu-smi says nothing of its processes"  # some versions never do of idle ones: 25.7
 _RULE = re.compile(r"\|?[+=-][+|=\s-]*")  # a bar alone is a row cut short
-_TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)\s+Version:\s*([^\s|]+)")
+# Closed, because a title that is wrapped may end inside of a version: "2" of "24.1.0".
+_TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)\s+Version:\s*([^\s|]+)\s*\|")
 _NO_PROCESS = re.compile(r"\|\s*No running processes found in NPU ([0-9]{1,9})\s*\|")
 _COLUMN = re.compile(r"NPU Util\S*|\S+")
 # "29954/ 65536", "3347 / 65536" and "NA / 3513" are one value each; other values go by blanks
@@ -51,7 +52,8 @@ class Layout(Enum):
 class Report:
     """`npu-smi info` as read.
 
-    `devices` are the wholly readable ones in table order, `unreadable` the rows of the others.
+    The versions are None where the title is not whole. `devices` are the wholly readable ones in table order,
+    `unreadable` the rows of the others.
     """
 
     tool_version: Optional[str]
@@ -111,7 +113,7 @@ class _Table:
             self.closed = bool(self.idle or self.processes or self.doubts)
         elif "|" not in line:
             self.noise.append(line)  # login banners, log lines of the driver, a [WARNING] after the table
-        elif title := _TITLE.match(line):
+        elif title := _TITLE.fullmatch(line):
             self.versions = (title[1], title[2])
         elif cells and all(set(cell) <= {".", "…", " "} for cell in cells):
             pass  # rows that the author of a page left out
@@ -156,7 +158,7 @@ class _Table:
         return self.doubts.get(key) or self.doubts.get(None, "")
 
     def _lists_processes(self, device: Device) -> bool:
-        """Whether npu-smi of this version prints a table of processes for a 310P or 910A."""
+        """Whether npu-smi of this version, or an unknown one, prints a table of processes for a 310P or 910A."""
         major = re.match(r"[0-9]+", self.versions[1] or "")
         old = major is not None and int(major[0]) < _FIRST_WITH_PROCESSES
         return not old and not device.name.startswith("310B")

@@ -11,7 +11,10 @@ import pytest
 
 from collect_agent.npu import Device, NpuSmiError, interpret, judge, look
 from collect_agent.npu.failures import NpuSmiBoardTypeError, NpuSmiMissingError, NpuSmiTimeoutError
+from collect_agent.npu.look import _in_container
 from npu_smi_tables import A2, A5, MAPPING, P310, Die, dead_slot, info, listing, mapping, proc_mem, usages
+
+MOUNT = "22 1 8:1 / /proc rw - proc proc rw\n31 22 0:52 / {} rw,relatime master:9 - overlay overlay rw,lowerdir={}\n"
 
 
 @pytest.fixture
@@ -136,6 +139,38 @@ def test_where_npu_smi_is_refused_torch_npu_tells_the_memory(
     assert idle.device.label == "NPU (logic 0)"
     assert busy.reason == "busy: 61.4 GB used and no visible process"
     assert dead.reason.startswith("unknown: torch_npu cannot ask it: invalid literal")
+
+
+def test_torch_npu_is_not_asked_by_whoever_forbids_it(
+    npu_smi: Callable[..., Path], torch: Callable[[str], None]
+) -> None:
+    npu_smi({"info": "npu get board type failed. ret is -9005"}, status=211)
+    torch("61")
+    observed = look(5.0, ask_torch=False)
+    assert "torch" not in observed
+    with pytest.raises(NpuSmiBoardTypeError):
+        interpret(observed)
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "found"),
+    [
+        (".dockerenv", "", True),
+        ("run/systemd/container", "systemd-nspawn", True),
+        ("proc/1/environ", "PATH=/bin\0container=podman\0", True),
+        ("proc/1/environ", "container=lxc\0", True),
+        ("proc/1/environ", "PATH=/bin\0in_container=no\0container=\0", False),
+        ("proc/1/cgroup", "0::/kubepods.slice/kubepods-pod1.slice\n", True),
+        ("proc/1/cgroup", "0::/init.scope\n", False),
+        ("proc/self/mountinfo", MOUNT.format("/", "/var/lib/containerd/io.containerd.snapshotter/7/fs"), True),
+        ("proc/self/mountinfo", MOUNT.format("/run/containerd/7/rootfs", "/var/lib/containerd/7/fs"), False),
+        ("proc/self/mountinfo", MOUNT.format("/", "/rofs"), False),
+    ],
+)
+def test_a_container_is_known_by_what_its_runtime_leaves(path: str, content: str, found: bool, tmp_path: Path) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(content)
+    assert _in_container(str(tmp_path)) == found
 
 
 def test_where_torch_npu_cannot_tell_either_the_refusal_stands(npu_smi: Callable[..., Path]) -> None:

@@ -52,6 +52,15 @@ def test_versions_of_tool_and_driver_are_kept_as_text() -> None:
     assert (report.tool_version, report.driver_version) == ("25.0.rc1.2", "25.0.rc1.2.sph001")
 
 
+@pytest.mark.parametrize("after", ["Version: 2", "Version: 24.1.0", "Version:", "npu-smi 24.1.0"])
+def test_a_title_that_is_wrapped_tells_no_version(after: str) -> None:
+    text = info(P310, [Die(0, name="310P3"), Die(1, name="310P3")], tool="24.1.0", driver="24.1.0")
+    text = text.replace(after, after + "\n", 1).split("| NPU     Chip")[0]
+    report = parse_info(text)
+    assert (report.tool_version, report.driver_version) == (None, None)
+    assert all(device.doubt for device in report.devices), "it may be a version that lists processes"
+
+
 def test_the_memory_that_matters_is_the_last_pair_of_the_second_line() -> None:
     # 910A has both: DDR in real use, and an almost empty HBM; its first line ends in a pair of pages
     report = parse_info(info(A1, [Die(0, pages=(15, 15), ddr=(2412, 15665), memory=(4, 32768))]))
@@ -211,6 +220,15 @@ def test_logic_ids_in_a_container_count_the_visible_devices() -> None:
     assert [d.logic for d in devices(info(A2, [Die(1), Die(7)]), in_container=True)] == [0, 1]
     assert [d.logic for d in devices(info(A3, [Die(3, 1, 7)]), in_container=True)] == [0]
     assert [d.logic for d in devices(info(A5, [Die(2)]), in_container=True)] == [2]
+
+
+def test_a_map_of_the_hosts_ids_is_not_believed_in_a_container() -> None:
+    chips = mapping([("1", "0", "1", "X"), ("7", "0", "7", "X")], MAP)
+    text = info(A2, [Die(1), Die(7)])
+    assert [(d.logic, bool(d.doubt)) for d in devices(text, chips)] == [(1, False), (7, False)]
+    assert [(d.logic, bool(d.doubt)) for d in devices(text, chips, in_container=True)] == [(None, True), (None, True)]
+    anew = mapping([("1", "0", "1", "X"), ("7", "0", "0", "X")], MAP)
+    assert [(d.logic, d.doubt) for d in devices(text, anew, in_container=True)] == [(1, ""), (0, "")]
 
 
 def test_positions_are_not_counted_past_a_row_that_cannot_be_read() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from collect_agent.npu import judge
 from collect_remote import device_table, errors, saved
 from collect_remote.cli import main
+from collect_remote.devices import Wish, out_of_reach
 from collect_remote.fleet import Answer, worst
 from npu_smi_tables import A2, A3, A5, MAPPING, P310, Die, dead_slot, info, listing, mapping, proc_mem, usages
 
@@ -135,6 +137,34 @@ def test_a_saved_error_is_named_and_exits_with_5(
     assert f"error: {answer['error']['message']}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_saved_text_is_read_in_the_encoding_that_it_tells(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "saved.txt").write_text(info(A2, [Die(1)]), encoding=encoding)
+    assert known(saved.load(tmp_path / "saved.txt")) == [(1, 0, None)]
+
+
+def test_what_is_no_saved_text_is_refused_unread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(saved.MOST_BYTES + 1)
+    refused = {tmp_path / "pipe": "no regular file", tmp_path: "no regular file", tmp_path / "large": "larger than"}
+    for path, words in refused.items():
+        assert main(["devices", "--from-file", str(path)]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_a_preset_choice_that_leaves_too_few_is_out_of_reach() -> None:
+    taken = Die(1, processes=((4711, "python", 9000),))
+    chips = mapping([(str(n), "0", str(n), "X") for n in range(3)], MAPPING)
+    judged = judge(saved.read(info(A2, [Die(0), taken, Die(2)]), chips), allowed=[1])
+    assert not out_of_reach(judged, Wish(), "1"), "its user may release it"
+    assert not out_of_reach(judged, Wish(("1",)), "1")
+    assert not out_of_reach(judged, Wish(("0",)), None)
+    assert out_of_reach(judged, Wish(("0",)), "1")
+    assert out_of_reach(judged, Wish(count=2), "1")
+    assert out_of_reach(judged, Wish(), "")
+
+
 def test_what_counts_as_free_can_be_widened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "saved.txt"
     path.write_text(info(P310, [Die(0, name="310B4", health="Alarm", memory=(3628, 15609))], driver="23.0.0"))
@@ -160,6 +190,8 @@ def test_what_counts_as_free_can_be_widened(tmp_path: Path, capsys: pytest.Captu
         (["--host", "a", "--map-file", "x"], "--map-file goes with --from-file"),
         (["--from-file", "x", "--watch"], "does not change"),
         (["--from-file", "/nowhere/x"], "cannot read /nowhere/x"),
+        (["--from-file", "-"], "standard input is not read"),
+        (["--host", "a", "--watch", "49h"], "'49h' is too long: at most 48h"),
         (["--from-file", "x", "--max-used", "much"], "'much' is no amount of memory"),
         (["--from-file", "x", "--max-used", "101%"], "'101%' is no amount of memory"),
         (["--from-file", "x", "--allow-health", "Fine"], "invalid choice"),

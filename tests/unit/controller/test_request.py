@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from collect_remote.cli import main
 from collect_remote.errors import UsageError
 from collect_remote.inventory import Host, ModelSpec, load
 from collect_remote.request import Request, adapter_source, default_steps, kinds, window
@@ -36,6 +37,30 @@ def host(tmp_path: Path) -> Host:
 
 def ask(**options: Any) -> Request:
     return Request(host="h", model="m", **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--devices", "0"], "--devices 0"),
+        (["--devices", "-3"], "--devices -3"),
+        (["--wait", "49h"], "'49h' is too long: at most 48h"),
+        (["--timeout", "2881m"], "'2881m' is too long: at most 48h"),
+        (["--device", ",".join(str(n) for n in range(17))], "17 devices are named, and at most 16"),
+    ],
+)
+def test_what_no_host_could_do_is_refused_without_asking_one(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--host", "h", "--model", "m", "--inventory", "/nowhere", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_as_many_names_and_hours_as_allowed_are_fine(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ",".join(str(n) for n in range(16))
+    limits = ["--device", names, "--wait", "48h", "--timeout", "48h"]
+    assert main(["--host", "h", "--model", "m", "--inventory", "/nowhere", *limits]) == 2
+    assert "/nowhere" in capsys.readouterr().err
 
 
 def test_the_default_phase_suits_the_model(tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def profile(
         torch.npu.synchronize()
         run = Runner(torch, adapter, state)
 
+        emit("loaded")
         emit("precheck")
         for kind in dict.fromkeys(kind for kinds in plan.values() for kind in run.needed(kinds)):
             check_output(adapter, kind, run.step(kind)[0])
@@ -214,6 +215,7 @@ class Runner:
                 calls += 1
             prof.step()
             calls += 1
+        emit("recorded", window=name)
         if calls != step_calls(len(kinds)):
             raise TemplateError("RunFailed", "the window of {} was not closed: {} step() calls".format(name, calls))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import lease, npu
 from .failure import Failure
@@ -22,8 +22,9 @@ LEASE_SLACK_S = 600.0  # for what follows the run's time limit: ending, judging,
 def acquire(plan: Dict[str, Any], run_id: str, emit: Callable[..., Any]) -> lease.Leases:
     """Lease the best group of devices that the plan's wish allows, waiting up to `wait_s` seconds for one.
 
-    `groups` of the plan are those that looked free to the controller, best first; later ones are found here. Raises
-    Failure: NoFreeDevice with every reason, or what npu-smi died of.
+    `groups` of the plan are those that looked free to the controller, best first; later ones are found here. The
+    devices of the leases are described as they were found under the lease. Raises Failure: NoFreeDevice with every
+    reason, or what npu-smi died of; while there is time to wait, that is one more reason to.
     """
     wish = npu.Wish.from_json(plan["wish"])
     groups: List[List[lease.Device]] = plan["groups"]
@@ -31,64 +32,82 @@ def acquire(plan: Dict[str, Any], run_id: str, emit: Callable[..., Any]) -> leas
     started = looked = time.monotonic()
     told = -TELL_EVERY_S
     while True:
-        leased: List[str] = []
-        unusable: List[str] = []
-        verdicts: Sequence[npu.Verdict] = ()
-        for group in groups:
-            try:
-                held = lease.take(group, run_id, plan["deadline_s"] + LEASE_SLACK_S)
-            except lease.Taken as taken:
-                leased.append(str(taken))
-                continue
-            except OSError as error:  # somebody's strange file costs one device, not all
-                unusable.append("{} cannot be leased: {}".format(group[0]["label"], error))
-                continue
-            try:
-                verdicts = _look(plan, wish)
-            except BaseException:
-                held.release()
-                raise
-            if _all_free(group, verdicts):
-                return held
-            held.release()
-            break
+        held, reasons, verdicts = _try(groups, plan, wish, run_id)
+        if held is not None:
+            return held
         waited = time.monotonic() - started
-        if unusable and not leased and not verdicts:
-            raise Failure(
-                "EnvironmentUnfit",
-                "; ".join(unusable[:3]),
-                "remove that file, or name a directory that all users can write to in {}".format(
-                    lease.DIRECTORY_VARIABLE
-                ),
-            )
-        if waited >= plan["wait_s"] and not verdicts:
-            why = "; ".join(refused + leased + unusable)
-            raise Failure("NoFreeDevice", why or "no NPU is free", _remedy(plan))
-        if not verdicts and time.monotonic() - looked >= LOOK_EVERY_S:
-            verdicts = _look(plan, wish)
-        if verdicts:
-            looked = time.monotonic()
-            groups = [[described(device) for device in group] for group in npu.groups(verdicts, wish)]
-            refused = npu.reasons(verdicts, wish)
+        over = waited >= plan["wait_s"]
+        if over and verdicts is None:
+            raise Failure("NoFreeDevice", "; ".join(refused + reasons) or "no NPU is free", _remedy(plan))
+        try:
+            if verdicts is None and time.monotonic() - looked >= LOOK_EVERY_S:
+                verdicts = _look(plan, wish)
+            if verdicts is not None:
+                looked = time.monotonic()
+                groups = [[described(device) for device in group] for group in npu.groups(verdicts, wish)]
+                refused = npu.reasons(verdicts, wish)
+        except Failure as failure:
+            if over:
+                raise
+            groups, refused = [], [failure.message]
         if plan["wait_s"] and waited - told >= TELL_EVERY_S:
             told = waited
-            emit(stage="wait", reasons=refused + leased, left_s=round(max(0.0, plan["wait_s"] - waited)))
+            emit(stage="wait", reasons=refused + reasons, left_s=round(max(0.0, plan["wait_s"] - waited)))
         time.sleep(random.uniform(*TRY_EVERY_S))  # noqa: S311 - only to spread those who wait
+
+
+def _try(
+    groups: List[List[lease.Device]], plan: Dict[str, Any], wish: npu.Wish, run_id: str
+) -> Tuple[Optional[lease.Leases], List[str], Optional[Sequence[npu.Verdict]]]:
+    """(leases, why not, what was found instead): one go at the groups, until one is leased and still free."""
+    reasons: List[str] = []
+    for group in groups:
+        try:
+            held = lease.take(group, run_id, plan["deadline_s"] + LEASE_SLACK_S)
+        except lease.Taken as taken:
+            reasons.append(str(taken))
+            continue
+        except OSError as error:
+            raise Failure(
+                "EnvironmentUnfit",
+                "{} cannot be leased: {}".format(group[0]["label"], error),
+                "name a directory that all users can write to in {}".format(lease.DIRECTORY_VARIABLE),
+            ) from error
+        try:
+            verdicts = _look(plan, wish)
+        except Failure as failure:
+            held.release()
+            if not plan["wait_s"]:
+                raise
+            return None, [*reasons, failure.message], None
+        except BaseException:
+            held.release()
+            raise
+        fresh = {verdict.device.logic: verdict for verdict in verdicts if verdict.free}
+        if all(device["logic"] in fresh for device in group):
+            held.devices = [described(fresh[device["logic"]].device) for device in group]
+            return held, [], None
+        held.release()
+        return None, reasons, verdicts
+    return None, reasons, None
 
 
 def described(device: npu.Device) -> lease.Device:
     """A device as plan and manifest have it."""
-    return {"label": device.label, "npu": device.npu, "chip": device.chip, "logic": device.logic, "name": device.name}
+    return {
+        "label": device.label,
+        "npu": device.npu,
+        "chip": device.chip,
+        "logic": device.logic,
+        "bus": device.bus_id,
+        "used_mb": device.memory_used_mb,
+        "name": device.name,
+    }
 
 
 def _look(plan: Dict[str, Any], wish: npu.Wish) -> Sequence[npu.Verdict]:
     devices = npu.interpret(npu.look())
     return npu.judge(devices, wish, allowed=npu.visible_ids(plan["visible_devices"]))
-
-
-def _all_free(group: Sequence[lease.Device], verdicts: Sequence[npu.Verdict]) -> bool:
-    free = {verdict.device.logic for verdict in verdicts if verdict.free}
-    return all(device["logic"] in free for device in group)
 
 
 def _remedy(plan: Dict[str, Any]) -> str:

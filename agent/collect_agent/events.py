@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List
 
 from .failure import Failure
 
 MARK = "::collect-remote:: "
 PIPE_VARIABLE = "COLLECT_REMOTE_EVENTS"
+GATE_VARIABLE = "COLLECT_REMOTE_GATE"
+GATES = ("loaded", "recorded")  # after these the program waits until the supervisor has looked at the device
 
 Event = Dict[str, Any]
 Emit = Callable[..., None]
@@ -64,14 +66,16 @@ def complete_lines(path: str, offset: int) -> Iterator[str]:
         yield line.decode("utf-8", "replace")
 
 
-def pipe_emitter(descriptor: int) -> Emit:
-    """What a worker calls to report to its supervisor, over the inherited pipe."""
+def pipe_emitter(descriptor: int, gate: int) -> Emit:
+    """What a worker calls to report to its supervisor over the inherited pipe, and wait for it at a gate."""
 
     def emit(stage: str, **fields: Any) -> None:
         os.write(descriptor, (encode({"stage": stage, **fields}) + "\n").encode())
+        if stage in GATES:
+            os.read(gate, 1)
 
     return emit
 
 
-def inherited_emitter(environ: Optional[Dict[str, str]] = None) -> Emit:
-    return pipe_emitter(int((environ or dict(os.environ))[PIPE_VARIABLE]))
+def inherited_emitter() -> Emit:
+    return pipe_emitter(int(os.environ[PIPE_VARIABLE]), int(os.environ[GATE_VARIABLE]))

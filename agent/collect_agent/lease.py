@@ -4,12 +4,15 @@ The lock is an flock on a file that all users of the host share. It is held by t
 worker, so it is gone exactly when the last process that could use the device is: a killed run, a killed controller and
 a rebooted host leave none.
 
+* A device is known by its bus address, which the host and all its containers see alike; by its NPU id where it has
+  none; and by its chip. (Logic ids are counted anew in containers.)
 * The files lie in /tmp itself, which belongs to root and is sticky: nobody can replace what another made there, links
   are not followed, and a file that was replaced by its owner is noticed. Containers that share devices have to share a
   directory: name it in `COLLECT_REMOTE_LEASE_DIR` on both sides.
-* A lease counts while its file is locked, and until the time its note gives, a day at most. A file that something else
-  keeps locked does not count for longer: the next slot of the same device is taken instead. (Who signs anew every day
-  can still block others, under their own name.)
+* A lease counts while its file is locked, and until the time its note gives, three days at most; time is the kernel's
+  since boot, which nobody sets. What cannot be used or is kept locked by something else does not count: the next slot
+  of the same device is taken. Who holds one slot has looked at all the others after signing, so of two that come at
+  once at least one gives way. (Who signs anew every three days can still block others, under their own name.)
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ import fcntl
 import json
 import os
 import pwd
+import re
 import stat
 import time
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 DIRECTORY_VARIABLE = "COLLECT_REMOTE_LEASE_DIR"
 DEFAULT_DIRECTORY = "/tmp"  # noqa: S108 - shared by all users on purpose
-LONGEST_S = 24 * 3600.0
+LONGEST_S = 72 * 3600.0
 SIGNING_S = 10.0
 SLOTS = 8
 
@@ -50,7 +54,7 @@ class Leases:
 
 
 def take(devices: Sequence[Device], run_id: str, seconds: float) -> Leases:
-    """Lock all of `devices` (each with its `logic` id and `label`) for a run that ends within `seconds`, or none.
+    """Lock all of `devices` (each with `label`, `bus`, `npu` and `chip`) for a run that ends within `seconds`, or none.
 
     Raises Taken when one of them is leased, OSError when the lease directory cannot be used.
     """
@@ -65,59 +69,76 @@ def take(devices: Sequence[Device], run_id: str, seconds: float) -> Leases:
 
 
 def _take_one(device: Device, run_id: str, seconds: float) -> int:
-    directory = os.environ.get(DIRECTORY_VARIABLE, DEFAULT_DIRECTORY)
-    with _no_umask():
-        os.makedirs(directory, mode=0o1777, exist_ok=True)
-    paths = [
-        os.path.join(directory, "collect_remote_npu{}.{}.lock".format(device["logic"], slot)) for slot in range(SLOTS)
-    ]
-    for slot, path in enumerate(paths):
+    paths = [os.path.join(_directory(), name) for name in _names(device)]
+    for path in paths:
         descriptor, locked = _try(path)
+        if descriptor is None:
+            continue
+        holder = None if locked else _holder(descriptor)
         if locked:
             _sign(descriptor, run_id, seconds)
-            # Somebody may have a later slot from a time when this one was locked for nothing.
-            holder = next(filter(None, map(_holder_of, paths[slot + 1 :])), None)
+            holder = next(filter(None, (_holder_of(other) for other in paths if other != path)), None)
             if holder is None:
                 return descriptor
-        else:
-            holder = _holder(descriptor)
         os.close(descriptor)
         if holder:
             raise Taken("{} is leased by {}".format(device["label"], holder))
-    raise Taken("{}: all its lease files are locked by something that is no run".format(device["label"]))
+    raise Taken("{}: none of its lease files in {} can be used".format(device["label"], _directory()))
 
 
-def _try(path: str) -> Tuple[int, bool]:
-    """Open a lease file and try to lock it; again when its owner replaced it between the two."""
+def _directory() -> str:
+    """Where the lease files are; made if it was named and is missing. OSError when it cannot be."""
+    directory = os.environ.get(DIRECTORY_VARIABLE) or DEFAULT_DIRECTORY
+    if not os.path.isdir(directory):
+        with _no_umask():
+            os.mkdir(directory, 0o1777)
+    return directory
+
+
+def _names(device: Device) -> List[str]:
+    place = device["bus"] or "npu{}".format(device["npu"])
+    plain = re.sub(r"[^0-9A-Za-z.]", "_", "{}.{}".format(place, device["chip"]))  # the chips of a card may share a bus
+    return ["collect_remote_{}.{}.lock".format(plain, slot) for slot in range(SLOTS)]
+
+
+def _try(path: str) -> Tuple[Optional[int], bool]:
+    """(descriptor, is it locked by us now?) of a lease file; None when it is nothing that could be one."""
     for _ in range(10):
-        descriptor = _open(path)
+        try:
+            descriptor = _open(path)
+        except OSError:
+            return None, False
         locked = _lock(descriptor)
         if not locked or _is_still(path, descriptor):
             return descriptor, locked
-        os.close(descriptor)
-    raise OSError(errno.EBUSY, "it is replaced all the time", path)
+        os.close(descriptor)  # its owner replaced it between our open and our lock
+    return None, False
 
 
 def _holder_of(path: str) -> Optional[str]:
-    """The holder of a lease file that may not exist, None when it is free."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
+    """Who holds the lease file, if it is there and somebody whose lease counts does."""
+    if not os.path.lexists(path):
+        return None
+    descriptor, locked = _try(path)
+    if descriptor is None:
         return None
     try:
-        return None if _lock(descriptor) else _holder(descriptor)
+        return None if locked else _holder(descriptor)
     finally:
         os.close(descriptor)
 
 
 def _open(path: str) -> int:
-    """Open for the lock alone: another user's file may not be ours to make again, and a link is never followed."""
+    """Open or make it: no link is followed, nothing waits, and what another user made is not made again.
+
+    OSError when it is no regular file, or may not be written.
+    """
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        descriptor = os.open(path, flags)
-    except FileNotFoundError:
         with _no_umask():
-            descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileExistsError:
+        descriptor = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no regular file", path)
@@ -150,28 +171,40 @@ def _is_still(path: str, descriptor: int) -> bool:
     return os.path.samestat(named, os.fstat(descriptor))
 
 
+def _since_boot() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def _sign(descriptor: int, run_id: str, seconds: float) -> None:
     note = {
         "run": run_id,
         "pid": os.getpid(),
-        "user": pwd.getpwuid(os.getuid()).pw_name,
-        "until": time.time() + min(seconds, LONGEST_S),
+        "user": _user_name(),
+        "until": _since_boot() + min(seconds, LONGEST_S),
     }
     text = json.dumps(note).encode()
+    os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, text, 0)
-    os.ftruncate(descriptor, len(text))
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return "uid {}".format(os.getuid())
 
 
 def _holder(descriptor: int) -> Optional[str]:
     """Who holds a locked file, in words; None when it is nobody whose lease counts."""
+    now = _since_boot()
     try:
         note = json.loads(os.pread(descriptor, 4096, 0))
-        run, pid, user, until = (note[key] for key in ("run", "pid", "user", "until"))
-        counts = time.time() < float(until) <= time.time() + LONGEST_S
-    except (ValueError, KeyError, TypeError, OSError):
-        # Locked and not signed yet: whoever made the file a moment ago is about to.
-        return "another run" if time.time() - os.fstat(descriptor).st_mtime < SIGNING_S else None
-    return _printable("run {} of {} (pid {})".format(run, user, pid)) if counts else None
+        who = "run {run} of {user} (pid {pid})".format(**{key: str(note[key]) for key in ("run", "user", "pid")})
+        counts = now < float(note["until"]) <= now + LONGEST_S
+    except Exception:  # noqa: BLE001 - another user wrote it, whatever it is
+        # Locked and not signed yet: whoever touched the file a moment ago is about to.
+        return "another run" if 0 <= time.time() - os.fstat(descriptor).st_mtime < SIGNING_S else None
+    return _printable(who) if counts else None
 
 
 def _printable(text: str) -> str:

@@ -71,6 +71,7 @@ def document(
         "request": plan["request"],
         "expected": plan["expected"],
         "devices": reported(events, "lease", "devices"),
+        "visible_devices": plan["visible_devices"],
         "proof": proof,
         "versions": versions,
         "phases": window_phases,

@@ -1,101 +1,119 @@
 """Who is on the run's devices: our own process, as proof, and strangers, who disturb what is measured.
 
-Looked at right after the load and when the window has closed, beside the run and never inside a step.
+The program waits while we look: right after the load, before anything is measured, and when a window has closed.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Dict, List, Sequence, Set
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 from . import npu, process
 from .failure import Failure
 
-MOMENTS = {"precheck": "loaded", "parse": "recorded"}
+Moment = Dict[str, Any]
+HIDDEN_MB = 1024  # as in npu.judge: idle chips of one board differ by up to 0.55 GB
 
 
-class Watch:
-    """Looks at the devices of one run in a thread of its own, when a stage is entered that is a moment to do so."""
+def look(when: str, run_id: str) -> Moment:
+    """Every process that npu-smi shows, and which are ours; {"when", "error"} where it does not tell.
 
-    def __init__(self, run_id: str, devices: Sequence[Dict[str, Any]]) -> None:
-        self._run_id, self.devices = run_id, list(devices)
-        self._pool = ThreadPoolExecutor(1)
-        self._seen: Dict[str, Future[Dict[str, Any]]] = {}
-
-    def enter(self, stage: str) -> None:
-        if stage in MOMENTS and stage not in self._seen:
-            self._seen[stage] = self._pool.submit(self._look, MOMENTS[stage])
-
-    def seen(self) -> List[Dict[str, Any]]:
-        """What was seen, in order: see `tell`."""
-        self._pool.shutdown(wait=True)
-        return tell([future.result() for future in self._seen.values()])
-
-    def _look(self, when: str) -> Dict[str, Any]:
-        own = set(process.of_run(self._run_id))
-        try:
-            seen = npu.look()
-            devices = npu.interpret(seen)
-        except Failure as failure:
-            return {"when": when, "error": failure.message}
-        own |= set(process.of_run(self._run_id))
-        logic_ids = {device["logic"] for device in self.devices}
-        return {
-            "when": when,
-            "own": own,
-            "foreign_pids": seen["in_container"],
-            "rows": [(d.label, row) for d in devices if d.logic in logic_ids for row in d.processes],
-        }
+    torch_npu is not asked instead: it knows no processes, and would open every device.
+    """
+    own = set(process.of_run(run_id))
+    try:
+        seen = npu.look(ask_torch=False)
+        devices = npu.interpret(seen)
+    except Failure as failure:
+        return {"when": when, "error": failure.message}
+    return {
+        "when": when,
+        "own": own | set(process.of_run(run_id)),
+        "in_container": seen["in_container"],
+        "devices": devices,
+    }
 
 
-def tell(moments: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """{"when", "own": [pid], "strangers": [{"pid", "name", "memory_mb", "label"}]} of every moment, or {"when",
-    "error"} where npu-smi did not tell. Pure.
+def tell(moments: Sequence[Moment], held: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """What was seen at every moment, as it goes into the manifest. Pure. {"when", "error"}, or
+
+    {"when", "own": [pid on our devices], "elsewhere": [{"pid", "label"} of ours on others], "strangers": [{"pid",
+    "name", "memory_mb", "label"}], "unexplained_mb": most memory that no listed process explains, "limited": whether
+    others may be there without being listed}.
 
     In a container npu-smi may show ids of the host's namespace. Where it never shows one of ours, the process that is
     on each device right after our load is taken for ours, because we know that one of ours is there.
     """
+    ids = {device["logic"] for device in held}
+    before = {device["logic"]: device["used_mb"] or 0 for device in held}
     looked = [moment for moment in moments if "error" not in moment]
     own = {pid for moment in looked for pid in moment["own"]}
-    matched = any(_is_own(row, own) for moment in looked for _, row in moment["rows"])
-    if not matched and looked and looked[0]["foreign_pids"]:
-        first = looked[0]["rows"]
-        if len(first) == len({label for label, _ in first}):
-            own |= {row.pid for _, row in first}
-    return [_told(moment, own) for moment in moments]
+    if looked and looked[0]["in_container"]:
+        rows = [row for moment in looked for device in moment["devices"] for row in device.processes]
+        if not any(_is_own(row, own, True) for row in rows):
+            first = [device for device in looked[0]["devices"] if device.logic in ids]
+            own |= {row.pid for device in first if len(device.processes) == 1 for row in device.processes}
+    return [moment if "error" in moment else _told(moment, own, ids, before) for moment in moments]
 
 
-def _told(moment: Dict[str, Any], own: Set[int]) -> Dict[str, Any]:
-    if "error" in moment:
-        return moment
+def _told(moment: Moment, own: Set[int], ids: Set[int], before: Dict[int, int]) -> Dict[str, Any]:
+    inside = moment["in_container"]
+    ours: List[int] = []
+    elsewhere, strangers = [], []
+    unexplained, limited = 0, inside
+    for device in moment["devices"]:
+        here = device.logic in ids
+        for row in device.processes:
+            if _is_own(row, own, inside):
+                ours += [row.pid] if here else []
+                elsewhere += [] if here else [{"pid": row.pid, "label": device.label}]
+            elif here:
+                strangers.append({"pid": row.pid, "name": row.name, "memory_mb": row.memory_mb, "label": device.label})
+        if here:
+            limited = limited or bool(device.doubt)
+            listed = sum(row.memory_mb or 0 for row in device.processes)
+            unexplained = max(unexplained, (device.memory_used_mb or 0) - before[device.logic] - listed)
     return {
         "when": moment["when"],
-        "own": sorted({row.pid for _, row in moment["rows"] if _is_own(row, own)}),
-        "strangers": [
-            {"pid": row.pid, "name": row.name, "memory_mb": row.memory_mb, "label": label}
-            for label, row in moment["rows"]
-            if not _is_own(row, own)
-        ],
+        "own": sorted(set(ours)),
+        "elsewhere": elsewhere,
+        "strangers": strangers,
+        "unexplained_mb": unexplained,
+        "limited": limited,
     }
 
 
-def _is_own(row: npu.Process, own: Set[int]) -> bool:
-    return row.pid in own or row.container_pid in own
+def _is_own(row: npu.Process, own: Set[int], in_container: bool) -> bool:
+    return row.pid in own or (in_container and row.container_pid in own)
 
 
 def check(seen: Sequence[Dict[str, Any]], *, allow_shared: bool) -> Dict[str, Any]:
-    """The check `device-shared`, from what was seen. Pure."""
-    strangers = {(row["pid"], row["name"], row["label"]) for moment in seen for row in moment.get("strangers", ())}
+    """The check `device-shared`, from what `tell` told. Pure."""
+    verdict, message, remedy = _judged(seen, allow_shared)
+    return {"id": "device-shared", "verdict": verdict, "message": message, "remedy": remedy}
+
+
+def _judged(seen: Sequence[Dict[str, Any]], allow_shared: bool) -> Tuple[str, str, str]:
+    looked = [moment for moment in seen if "error" not in moment]
+    strangers = {(row["pid"], row["name"], row["label"]) for moment in looked for row in moment["strangers"]}
+    elsewhere = {(row["pid"], row["label"]) for moment in looked for row in moment["elsewhere"]}
+    limited = any(moment["limited"] for moment in looked)
+    if elsewhere:
+        who = ", ".join("pid {} on {}".format(pid, label) for pid, label in sorted(elsewhere))
+        return "fail", "our process is on another device than it was given: " + who, "compare `npu-smi info -m` by hand"
     if strangers:
         who = ", ".join(
             "pid {} {} on {}".format(pid, name or "(name hidden)", label) for pid, name, label in sorted(strangers)
         )
-        verdict, message = "warn" if allow_shared else "fail", "the device was shared during the run: " + who
-    elif any("error" in moment for moment in seen) or not seen:
-        verdict, message = "warn", "npu-smi did not tell who else was on the device"
-    elif not any(moment["own"] for moment in seen):
-        verdict, message = "pass", "nobody else was on the device, as far as this container sees"
-    else:
-        verdict, message = "pass", "nobody else was on the device, after the load and after the window"
-    remedy = "collect again when the other has left, or accept it with --allow-shared" if verdict == "fail" else ""
-    return {"id": "device-shared", "verdict": verdict, "message": message, "remedy": remedy}
+        message = "the device was shared during the run: " + who
+        if allow_shared:
+            return "warn", message, ""
+        return "fail", message, "collect again when the other has left, or accept it with --allow-shared"
+    if len(looked) < len(seen) or not seen:
+        return "warn", "npu-smi did not tell who else was on the device", ""
+    hidden = max(moment["unexplained_mb"] for moment in looked)
+    if hidden > HIDDEN_MB:
+        return "warn", "{:.1f} GB are in use that no process explains: somebody may be hidden".format(hidden / 1e3), ""
+    if not limited and not looked[0]["own"]:
+        return "fail", "our own process is not on the device that it was given", "compare `npu-smi info -m` by hand"
+    seen_by = ", as far as can be seen from here" if limited else ""
+    return "pass", "nobody else was on the device, after the load and after every window" + seen_by, ""

@@ -5,6 +5,7 @@ A user's model runs in it and can write to the pipe what it likes: only what has
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -29,10 +30,12 @@ REPORTS: Dict[str, Dict[str, Any]] = {
         "device": {"count": int, "name": str, "memory_free_bytes": int, "memory_total_bytes": int, "pid": int},
     },
     "load": {},
+    "loaded": {},
     "precheck": {},
     "warmup": _STEP,
     "profile": dict(_STEP, recompiles=int),
     "parse": {"window": str},
+    "recorded": {"window": str},
     "error": {"kind": str, "message": str, "remedy": str},
 }
 
@@ -40,14 +43,23 @@ REPORTS: Dict[str, Dict[str, Any]] = {
 class Program:
     """The running program and the pipe on which it reports."""
 
-    def __init__(self, popen: "subprocess.Popen[bytes]", pipe: BinaryIO) -> None:
-        self.popen, self.pipe = popen, pipe
+    def __init__(self, popen: "subprocess.Popen[bytes]", pipe: BinaryIO, gate: int) -> None:
+        self.popen, self.pipe, self._gate = popen, pipe, gate
+
+    def let_go_on(self) -> None:
+        """It waits for this after a report of a stage that is a gate (`events.GATES`)."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._gate, b"\n")
+
+    def close(self) -> None:
+        self.pipe.close()
+        os.close(self._gate)
 
 
 def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[str, str]:
     """For every program that imports torch_npu: nothing in the inventory's `env` can undo what the run stands on."""
     result = dict(os.environ, **plan["env"])
-    for name in (*HARMFUL_VARIABLES, events.PIPE_VARIABLE):
+    for name in (*HARMFUL_VARIABLES, events.PIPE_VARIABLE, events.GATE_VARIABLE):
         result.pop(name, None)
     result["PYTHONUNBUFFERED"] = "1"
     result[process.RUN_VARIABLE] = run.id
@@ -59,17 +71,21 @@ def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[s
 def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
     """Start the plan's program on the leased device, and no other; it inherits the lease and dies with us."""
     readable, writable = os.pipe()
+    gate, opener = os.pipe()
     names = {"python": sys.executable, "agent": os.path.abspath(sys.argv[0]), "run": run.path}
     popen = subprocess.Popen(
         [part.format(**names) for part in plan["argv"]],
         cwd=run.work,
-        env=dict(environment(run, plan, held), **{events.PIPE_VARIABLE: str(writable)}),
+        env=dict(
+            environment(run, plan, held), **{events.PIPE_VARIABLE: str(writable), events.GATE_VARIABLE: str(gate)}
+        ),
         stdin=subprocess.DEVNULL,
-        pass_fds=(writable, *held.descriptors),
+        pass_fds=(writable, gate, *held.descriptors),
         preexec_fn=process.die_with_parent,
     )
     os.close(writable)
-    return Program(popen, os.fdopen(readable, "rb"))
+    os.close(gate)
+    return Program(popen, os.fdopen(readable, "rb"), opener)
 
 
 def reports(program: Program) -> Iterator[events.Event]:

@@ -66,15 +66,15 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit:
     limit.start(plan["deadline_s"])
     journal.write(stage="lease", devices=held.devices)
     started = time.time()
-    watch = presence.Watch(run.id, held.devices)
+    moments: List[presence.Moment] = []
     try:
         worker = program.start(run, plan, held)
         # The worker has a model to load: what comes after it is imported meanwhile.
         from . import archive, harvest, pack, validate
 
-        _follow_worker(run, worker, journal, watch)
-        seen = watch.seen()
+        _follow_worker(run, worker, journal, held.devices, moments)
     finally:
+        process.end(run.id, grace_s=GRACE_S)  # nothing of the run may be on a device whose lease is given back
         held.release()
 
     journal.write(stage="harvest")
@@ -84,6 +84,7 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit:
     journal.write(stage="validate")
     phases = manifest.phases(journal.events)
     verdict = validate.validate(run.profile, dict(plan["expected"], since=started, warmup=phases))
+    seen = presence.tell(moments, held.devices)
     verdict["checks"].append(presence.check(seen, allow_shared=plan["allow_shared"]))
     complaints = _complaints(verdict)
     if complaints:
@@ -112,17 +113,28 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit:
     }
 
 
-def _follow_worker(run: RunDir, worker: program.Program, journal: events.Journal, watch: presence.Watch) -> None:
-    """Relay the worker's events until it has ended; Failure when it did not end well."""
+def _follow_worker(
+    run: RunDir,
+    worker: program.Program,
+    journal: events.Journal,
+    devices: List[lease.Device],
+    moments: List[presence.Moment],
+) -> None:
+    """Relay the worker's events until it has ended; Failure when it did not end well.
+
+    At its gates the devices are looked at; what is seen is added to `moments`.
+    """
     error: Optional[Dict[str, str]] = None
-    with worker.pipe:
+    with contextlib.closing(worker):
         for event in program.reports(worker):
             if event["stage"] == "error":
                 error = {key: event[key] for key in ("kind", "message", "remedy")}
             else:
-                _prove(event, watch.devices)
-                watch.enter(event["stage"])
+                _prove(event, devices)
                 journal.write(**event)
+                if event["stage"] in events.GATES:
+                    moments.append(presence.look(event["stage"], run.id))
+                    worker.let_go_on()
     status = worker.popen.wait()
     if error:
         raise Failure(**error)

@@ -130,15 +130,18 @@ def test_a_wait_can_be_interrupted(host: Start, tool: Tool, assert_clean: Callab
     assert_clean(ascend)
 
 
-def intruded(tool: Tool, ascend: SimHost, *arguments: str) -> Any:
+def intruded(tool: Tool, ascend: SimHost, *arguments: str, until: str = "profiling", phase: str = "") -> Any:
     """A collection during which a stranger's process appears on the device."""
     steady(tool, ascend, step=0.3)
+    if phase:
+        (tool.directory / "steady.py").write_text(STEADY.format(step=0.3) + "\n\nprefill = decode = forward\n")
+        arguments += ("--phase", phase)
     (process,) = many(tool, 1, *arguments)
     assert process.stderr is not None
     said = ""
     for line in process.stderr:
         said += line
-        if "profiling" in line:
+        if "profiling" in line and until in line:
             ascend.set_state(processes=[{"logic": 0, "pid": 4711, "name": "python", "mb": 9000}])
             break
     out, err = process.communicate(timeout=120)
@@ -161,16 +164,26 @@ def test_a_shared_profile_can_be_accepted_and_stays_marked(host: Start, tool: To
     assert manifest["proof"]["presence"][-1]["strangers"][0]["pid"] == 4711
 
 
-def test_a_strange_lease_file_costs_one_device(host: Start, tool: Tool, tmp_path: Path) -> None:
+def test_a_lease_directory_that_cannot_be_used_is_named(host: Start, tool: Tool, tmp_path: Path) -> None:
     tool.inventory(host(npus=2), models=TINY)
-    (tmp_path / "leases-ascend01").mkdir()
-    (tmp_path / "leases-ascend01" / "collect_remote_npu1.0.lock").symlink_to("/nowhere")
-    assert [d["logic"] for d in tool.collect(model="tiny").document["devices"]] == [0]
-    (tmp_path / "leases-ascend01" / "collect_remote_npu0.0.lock").unlink()
-    (tmp_path / "leases-ascend01" / "collect_remote_npu0.0.lock").mkdir()
+    (tmp_path / "leases-ascend01").write_text("a file")
     outcome = tool.collect(model="tiny")
     assert outcome.status == 5
     assert "cannot be leased" in outcome.err
+    assert "COLLECT_REMOTE_LEASE_DIR" in outcome.err
+
+
+def test_host_and_container_never_get_the_same_device(host: Start, tool: Tool, tmp_path: Path) -> None:
+    shared = {"COLLECT_REMOTE_LEASE_DIR": str(tmp_path / "leases-shared")}
+    machine = host("machine", npus=2, env=shared)
+    box = host("box", container_of=machine, visible=[1], env=shared)
+    steady(tool, machine, box, step=0.3)
+    running = many(tool, 1, "--device", "1", "--wait", "2m", host="machine")
+    running += many(tool, 1, "--device", "logic:0", "--wait", "2m", host="box")
+    done = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0, 0], done
+    assert len(machine.uses()) == 2
+    assert collisions(machine) == []
 
 
 def test_the_proof_names_our_own_process(host: Start, tool: Tool) -> None:
@@ -178,8 +191,27 @@ def test_the_proof_names_our_own_process(host: Start, tool: Tool) -> None:
     document = tool.collect("--phase", "decode", model="tiny").document
     proof = json.loads((tool.directory / document["directory"] / "manifest.json").read_text())["proof"]
     assert [moment["when"] for moment in proof["presence"]] == ["loaded", "recorded"]
-    assert proof["presence"][0]["own"] == [proof["pid"]]
-    assert all(moment["strangers"] == [] for moment in proof["presence"])
+    assert all(moment["own"] == [proof["pid"]] for moment in proof["presence"])
+    assert all(moment["strangers"] == moment["elsewhere"] == [] for moment in proof["presence"])
+
+
+def test_a_stranger_in_a_later_window_is_noticed_too(host: Start, tool: Tool) -> None:
+    status, document, err = intruded(tool, host(npus=1), until="decode", phase="separate")
+    assert status == 7, err
+    assert "pid 4711 python on NPU 0" in document["error"]["message"]
+
+
+def test_a_map_that_leads_to_another_device_is_found_out(host: Start, tool: Tool) -> None:
+    """npu-smi's mapping swaps two devices: the process appears where nobody expected it, and nothing is published."""
+    swapped = (
+        "\tNPU ID                        Chip ID                       Chip Logic ID                 Chip Name\n"
+        "\t0                             0                             1                             Ascend 910B3\n"
+        "\t1                             0                             0                             Ascend 910B3\n"
+    )
+    tool.inventory(host(npus=2, npu_smi_text={"info -m": swapped}), models=TINY)
+    outcome = tool.collect("--device", "0", model="tiny")
+    assert outcome.status == 7, outcome.out
+    assert "our process is on another device than it was given" in outcome.err
 
 
 def test_several_devices_are_made_visible_in_ascending_order(host: Start, tool: Tool) -> None:

@@ -7,60 +7,82 @@ from typing import Any
 import pytest
 
 from collect_agent import presence
-from collect_agent.npu import Process
+from collect_agent.npu import Device, Process
 
-STRANGER = {"pid": 4711, "name": "python", "memory_mb": 900, "label": "NPU 0"}
-
-
-def row(pid: int, container_pid: Any = None) -> tuple[str, Process]:
-    return "NPU 0", Process(pid, "python", 900, container_pid)
+HELD = [{"logic": 0, "used_mb": 3300}]
+STRANGER = {"pid": 4711, "name": "python", "memory_mb": 900, "label": "NPU 0 chip 0 (logic 0)"}
 
 
-def moment(when: str, own: tuple[int, ...], *rows: tuple[str, Process], container: bool = False) -> dict[str, Any]:
-    return {"when": when, "own": set(own), "foreign_pids": container, "rows": list(rows)}
+def row(pid: int, container_pid: Any = None) -> Process:
+    return Process(pid, "python", 900, container_pid)
 
 
-def test_ours_and_strangers_are_told_apart() -> None:
-    loaded, recorded = presence.tell([moment("loaded", (10,), row(10)), moment("recorded", (10,), row(10), row(4711))])
-    assert loaded == {"when": "loaded", "own": [10], "strangers": []}
-    assert recorded == {"when": "recorded", "own": [10], "strangers": [STRANGER]}
+def device(logic: int, *rows: Process, used_mb: int = 4200, doubt: str = "") -> Device:
+    return Device(npu=logic, chip=0, logic=logic, memory_used_mb=used_mb, processes=rows, doubt=doubt)
 
 
-def test_ours_may_have_left_before_the_last_look() -> None:
-    _, recorded = presence.tell([moment("loaded", (10,), row(10)), moment("recorded", (), row(4711), container=True)])
-    assert recorded["strangers"] == [STRANGER]
+def moment(when: str, own: set[int], *devices: Device, container: bool = False) -> dict[str, Any]:
+    return {"when": when, "own": own, "in_container": container, "devices": devices}
 
 
-def test_a_container_may_show_the_hosts_pids() -> None:
-    """Ours is 10 in here and 31000 out there; what comes after our load is a stranger all the same."""
-    moments = [
-        moment("loaded", (10,), row(31000), container=True),
-        moment("recorded", (10,), row(31000), row(4711), container=True),
-    ]
-    loaded, recorded = presence.tell(moments)
-    assert (loaded["own"], loaded["strangers"]) == ([31000], [])
-    assert recorded["strangers"] == [STRANGER]
+def judged(*moments: dict[str, Any], allow_shared: bool = False) -> dict[str, Any]:
+    return presence.check(presence.tell(moments, HELD), allow_shared=allow_shared)
 
 
-def test_the_pid_in_the_container_counts_where_it_is_shown() -> None:
-    (loaded,) = presence.tell([moment("loaded", (10,), row(31000, container_pid=10), row(4711), container=True)])
-    assert loaded["own"] == [31000]
-    assert loaded["strangers"] == [STRANGER]
-
-
-def test_on_bare_metal_nothing_is_taken_for_ours() -> None:
-    (loaded,) = presence.tell([moment("loaded", (10,), row(4711))])
-    assert loaded["strangers"] == [STRANGER]
+def test_ours_alone_is_the_proof() -> None:
+    both = [moment("loaded", {10}, device(0, row(10))), moment("recorded", {10}, device(0, row(10)))]
+    assert [m["own"] for m in presence.tell(both, HELD)] == [[10], [10]]
+    assert judged(*both)["verdict"] == "pass"
 
 
 @pytest.mark.parametrize(("allow", "verdict"), [(False, "fail"), (True, "warn")])
 def test_a_stranger_fails_the_check_unless_allowed(allow: bool, verdict: str) -> None:
-    seen = [{"when": "recorded", "own": [10], "strangers": [STRANGER]}]
-    check = presence.check(seen, allow_shared=allow)
+    loaded, recorded = (
+        moment("loaded", {10}, device(0, row(10))),
+        moment("recorded", {10}, device(0, row(10), row(4711))),
+    )
+    assert presence.tell([loaded, recorded], HELD)[1]["strangers"] == [STRANGER]
+    check = judged(loaded, recorded, allow_shared=allow)
     assert (check["id"], check["verdict"]) == ("device-shared", verdict)
     assert "pid 4711 python on NPU 0" in check["message"]
 
 
+def test_a_stranger_on_another_device_is_none_of_our_business() -> None:
+    assert judged(moment("loaded", {10}, device(0, row(10)), device(1, row(4711))))["verdict"] == "pass"
+
+
+def test_our_process_on_another_device_is_never_accepted() -> None:
+    check = judged(moment("loaded", {10}, device(0), device(1, row(10))), allow_shared=True)
+    assert check["verdict"] == "fail"
+    assert "pid 10 on NPU 1" in check["message"]
+
+
+def test_our_process_on_no_device_is_no_proof() -> None:
+    assert judged(moment("loaded", {10}, device(0)))["verdict"] == "fail"
+    assert judged(moment("loaded", {10}, device(0, doubt="there is no process table")))["verdict"] == "pass"
+
+
+def test_a_container_may_show_the_hosts_pids() -> None:
+    """Ours is 10 in here and 31000 out there; what comes after our load is a stranger all the same."""
+    loaded = moment("loaded", {10}, device(0, row(31000)), container=True)
+    recorded = moment("recorded", {10}, device(0, row(31000), row(4711)), container=True)
+    assert presence.tell([loaded, recorded], HELD)[0]["own"] == [31000]
+    assert presence.tell([loaded, recorded], HELD)[1]["strangers"] == [STRANGER]
+    assert "as far as can be seen from here" in judged(loaded)["message"]
+
+
+def test_the_pid_in_the_container_counts_in_a_container_only() -> None:
+    rows = device(0, row(31000, container_pid=10))
+    assert presence.tell([moment("loaded", {10}, rows, container=True)], HELD)[0]["own"] == [31000]
+    assert presence.tell([moment("loaded", {10}, rows)], HELD)[0]["strangers"] != []
+
+
+def test_memory_that_nobody_explains_is_a_warning() -> None:
+    loaded = moment("loaded", {10}, device(0, row(10), used_mb=3300 + 900 + 30000))
+    assert judged(loaded)["verdict"] == "warn"
+    assert "30.0 GB" in judged(loaded)["message"]
+
+
 def test_not_knowing_is_a_warning() -> None:
-    assert presence.check([{"when": "loaded", "error": "x"}], allow_shared=False)["verdict"] == "warn"
-    assert presence.check([{"when": "loaded", "own": [1], "strangers": []}], allow_shared=False)["verdict"] == "pass"
+    assert judged({"when": "loaded", "error": "x"})["verdict"] == "warn"
+    assert judged()["verdict"] == "warn"

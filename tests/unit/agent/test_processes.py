@@ -20,7 +20,8 @@ from collect_agent.rundir import RunDir
 from collect_agent.start import start as start_run
 from collect_agent.stop import stop
 
-DEVICES = [{"logic": 3, "label": "NPU 3"}, {"logic": 5, "label": "NPU 5"}]
+DEVICES = [{"label": f"NPU {npu}", "bus": f"0000:C{npu}:00.0", "npu": npu, "chip": 0} for npu in (3, 5)]
+FIRST, SECOND = (f"collect_remote_0000_C3_00.0.0.{slot}.lock" for slot in (0, 1))
 DAY = 24 * 3600.0
 
 
@@ -74,24 +75,58 @@ def test_lease_files_are_for_every_user(lease_directory: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o666
 
 
-def test_a_lease_follows_no_link(lease_directory: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("planted", ["link", "directory", "fifo", "unreadable"])
+def test_what_is_no_lease_file_is_passed_over(lease_directory: Path, tmp_path: Path, planted: str) -> None:
+    """And a link is never followed."""
     lease_directory.mkdir()
     (tmp_path / "precious").write_text("keep")
-    (lease_directory / "collect_remote_npu3.0.lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(OSError, match="symbolic links|Too many levels"):
-        lease.take(DEVICES[:1], "r1", 60)
+    path = lease_directory / FIRST
+    if planted == "link":
+        path.symlink_to(tmp_path / "precious")
+    elif planted == "directory":
+        path.mkdir()
+    elif planted == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path)
+    held = lease.take(DEVICES[:1], "r1", 60)
+    assert (lease_directory / SECOND).is_file()
+    with pytest.raises(lease.Taken, match="run r1"):
+        lease.take(DEVICES[:1], "r2", 60)
+    held.release()
     assert (tmp_path / "precious").read_text() == "keep"
 
 
-def test_a_lease_file_that_is_no_file_is_refused(lease_directory: Path) -> None:
+def test_chips_that_share_a_bus_are_two_devices() -> None:
+    first, second = ({"label": "NPU 0", "bus": "0000:01:00.0", "npu": 0, "chip": chip} for chip in (0, 1))
+    one, other = lease.take([first], "r1", 60), lease.take([second], "r2", 60)
+    one.release()
+    other.release()
+
+
+def test_host_and_container_lease_the_same_device_under_one_name() -> None:
+    """They count its logic id, and on A5 even its NPU id, in different ways."""
+    held = lease.take([{**DEVICES[0], "npu": 0, "logic": 0}], "r1", 60)
+    with pytest.raises(lease.Taken):
+        lease.take([{**DEVICES[0], "npu": 3, "logic": 3}], "r2", 60)
+    held.release()
+
+
+def test_of_two_in_different_slots_one_gives_way(lease_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first slot holds an old note and is locked, not signed yet, while a second run passes it over."""
     lease_directory.mkdir()
-    os.mkfifo(lease_directory / "collect_remote_npu3.0.lock")
-    with pytest.raises(OSError, match="no regular file"):
+    (lease_directory / FIRST).write_text("{}")
+    os.utime(lease_directory / FIRST, (0, 0))
+    slow = lock(lease_directory / FIRST)
+    second = lease.take(DEVICES[:1], "r2", 60)
+    os.close(slow)
+    with pytest.raises(lease.Taken, match="run r2"):
         lease.take(DEVICES[:1], "r1", 60)
+    second.release()
 
 
 def test_a_lock_that_nobody_signed_blocks_for_seconds_only(lease_directory: Path) -> None:
-    path = lease_directory / "collect_remote_npu3.0.lock"
+    path = lease_directory / FIRST
     stranger = lock(path)
     with pytest.raises(lease.Taken, match="another run"):
         lease.take(DEVICES[:1], "r1", 60)
@@ -103,11 +138,13 @@ def test_a_lock_that_nobody_signed_blocks_for_seconds_only(lease_directory: Path
     held.release()
 
 
-@pytest.mark.parametrize("until", [-1.0, 2 * DAY], ids=["overdue", "claims-for-ever"])
-def test_a_lease_counts_until_its_time_and_a_day_at_most(lease_directory: Path, until: float) -> None:
-    path = lease_directory / "collect_remote_npu3.0.lock"
+@pytest.mark.parametrize("until", [-1.0, 4 * DAY], ids=["overdue", "claims-for-ever"])
+def test_a_lease_counts_until_its_time_and_three_days_at_most(lease_directory: Path, until: float) -> None:
+    path = lease_directory / FIRST
     stranger = lock(path)
-    os.pwrite(stranger, json.dumps({"run": "x", "pid": 1, "user": "y", "until": time.time() + until}).encode(), 0)
+    os.pwrite(
+        stranger, json.dumps({"run": "x", "pid": 1, "user": "y", "until": lease._since_boot() + until}).encode(), 0
+    )
     lease.take(DEVICES[:1], "r1", 60).release()
     os.close(stranger)
 
@@ -117,8 +154,8 @@ def test_a_replaced_lease_file_is_noticed(lease_directory: Path, monkeypatch: py
     real = lease._lock
 
     def replaced_meanwhile(descriptor: int) -> bool:
-        (lease_directory / "collect_remote_npu3.0.lock").unlink()
-        (lease_directory / "collect_remote_npu3.0.lock").write_text("")
+        (lease_directory / FIRST).unlink()
+        (lease_directory / FIRST).write_text("")
         monkeypatch.setattr(lease, "_lock", real)
         return real(descriptor)
 
@@ -129,9 +166,19 @@ def test_a_replaced_lease_file_is_noticed(lease_directory: Path, monkeypatch: py
     held.release()
 
 
+@pytest.mark.parametrize("note", [b"[" * 4000, b'{"until": ' + b"9" * 400 + b"}", b"[1]", b"\xff\xfe"])
+def test_nonsense_in_a_lease_file_blocks_nobody(lease_directory: Path, note: bytes) -> None:
+    stranger = lock(lease_directory / FIRST)
+    os.pwrite(stranger, note, 0)
+    for seen in (time.time() - 60, time.time() + 10**9):
+        os.utime(lease_directory / FIRST, (seen, seen))
+        lease.take(DEVICES[:1], "r1", 60).release()
+    os.close(stranger)
+
+
 def test_what_another_user_wrote_is_shown_harmlessly(lease_directory: Path) -> None:
-    stranger = lock(lease_directory / "collect_remote_npu3.0.lock")
-    note = {"run": "\x1b[2J" + "x" * 500, "pid": 1, "user": "y", "until": time.time() + 60}
+    stranger = lock(lease_directory / FIRST)
+    note = {"run": "\x1b[2J" + "x" * 500, "pid": 1, "user": "y", "until": lease._since_boot() + 60}
     os.pwrite(stranger, json.dumps(note).encode(), 0)
     with pytest.raises(lease.Taken) as taken:
         lease.take(DEVICES[:1], "r1", 60)

@@ -72,10 +72,13 @@ def test_where_npu_smi_is_refused_torch_npu_is_asked(host: Start, tool: Tool) ->
 
 def test_a_preset_choice_of_devices_is_said(host: Start, tool: Tool) -> None:
     tool.inventory(host(npus=3, env={"ASCEND_RT_VISIBLE_DEVICES": "1,2"}))
-    outcome = tool.collect("--dry-run")
     said = "inside ASCEND_RT_VISIBLE_DEVICES='1,2' of the host's session"
-    assert f"choosing a device: {said}" in outcome.err
-    assert f"  {said}\n" in outcome.out
+    for option in (["--dry-run"], []):
+        outcome = tool("--host", "ascend01", "--model", "llama", *option)
+        assert outcome.status == 0, outcome.err
+        assert f"choosing a device: {said}" in outcome.err
+        assert f"  {said}\n" in outcome.out
+    assert tool.collect().document["visible_devices"] == "1,2"
 
 
 def test_nobody_waits_for_what_a_preset_choice_rules_out(host: Start, tool: Tool) -> None:

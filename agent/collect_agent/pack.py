@@ -253,7 +253,7 @@ def pack(
             out.flush()
             os.fsync(out.fileno())
         os.replace(part, target)
-        _sync_directory(os.path.dirname(os.path.abspath(target)))
+        sync_directory(os.path.dirname(os.path.abspath(target)))
     except BaseException:
         if os.path.lexists(part):
             os.unlink(part)
@@ -261,7 +261,8 @@ def pack(
     return {"size": compressed.size, "sha256": compressed.sha256.hexdigest(), "files": files}
 
 
-def _sync_directory(path: str) -> None:
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Make the names in the directory `path` last through a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

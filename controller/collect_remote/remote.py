@@ -12,7 +12,7 @@ import functools
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -151,7 +151,7 @@ class Remote:
         transport = self._clients[-1].get_transport() if self._clients else None
         return transport is not None and transport.is_active()
 
-    def reopen(self, patience_s: float, on_wait: Callable[[], None] = lambda: None) -> None:
+    def reopen(self, patience_s: float) -> None:
         """Connect again after a loss, with growing pauses; the last error when `patience_s` seconds have passed."""
         until, pause = time.monotonic() + patience_s, 0.5
         while True:
@@ -161,7 +161,6 @@ class Remote:
             except UnreachableError:
                 if time.monotonic() + pause > until:
                     raise
-                on_wait()
                 time.sleep(pause)
                 pause = min(2 * pause, 15.0)
             else:

@@ -14,7 +14,7 @@ from collect_agent.events import MARK, Event
 from .deploy import Agent, upload_script
 from .errors import RunFailed, UnreachableError, noise_error, one_line
 from .remote import Remote, Stream
-from .survey import Facts, environment
+from .survey import Facts, environment, exports
 
 SILENCE_S = 60.0  # the agent beats every five seconds
 RECONNECT_FOR_S = 120.0
@@ -78,9 +78,8 @@ class Run:
         """Upload the agent if it is not there, source the environment, start the run and follow it."""
         host = self.remote.host
         upload = "" if self.facts.agent_present else upload_script(self.agent, self.facts.workdir)
-        exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in host.env.items())
         return (
-            f"umask 027\n{environment(self.facts.setup)}\n{exports}\n{upload}\n"
+            f"umask 027\n{environment(self.facts.setup)}\n{exports(host)}\n{upload}\n"
             f"{self._command('start')} <<'PLAN'\n{json.dumps(self.document)}\nPLAN"
         )
 

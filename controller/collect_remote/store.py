@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from collect_agent.pack import sync_directory
+
 from .errors import UsageError
 from .request import Request
 from .transfer import storage_error
@@ -78,7 +80,7 @@ def publish(where: Place, manifest: dict[str, Any]) -> None:
         if os.path.lexists(where.final):
             raise UsageError(f"{where.final} appeared while the run was going on", "the result is kept on the host")
         where.incoming.rename(where.final)
-        _sync(where.final.parent)
+        sync_directory(where.final.parent)
     except OSError as error:
         raise storage_error(where.final.parent, error) from error
     if where.latest is not None:
@@ -86,11 +88,3 @@ def publish(where: Place, manifest: dict[str, Any]) -> None:
             fresh = where.latest.with_name(f".latest-{where.final.name}")
             fresh.symlink_to(where.final.name)
             fresh.replace(where.latest)
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -151,6 +151,11 @@ def environment(setup: tuple[str, ...]) -> str:
     return "\n".join(f". {shlex.quote(path)} >/dev/null 2>&1" for path in setup)
 
 
+def exports(host: Host) -> str:
+    """Shell lines that set the host's `env` of the inventory, for the survey and for the run."""
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in host.env.items())
+
+
 def home_quoted(path: str) -> str:
     """A path of the inventory as a shell word; a leading ~/ is the home directory on the host."""
     return '"$HOME"/' + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)
@@ -169,7 +174,6 @@ def _script(host: Host, agent: str) -> str:
             for kind in USUAL_SETUP
         )
     python = home_quoted(host.python or "python3")
-    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in host.env.items())
     named = python if host.python else "''"
     return f"""
 umask 027
@@ -179,7 +183,7 @@ use() {{
     printf '%sused %s\\n' {mark} "$1"
 }}
 {setup}
-{exports}
+{exports(host)}
 if ! command -v {python} >/dev/null 2>&1; then echo {mark}no-python {python}; return; fi
 {python} - {mark} {shlex.quote(host.workdir or DEFAULT_WORKDIR)} {agent} {named} <<'PROBE' && return
 {SOURCE}

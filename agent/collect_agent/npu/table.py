@@ -200,9 +200,10 @@ class _Table:
     def _read_process(self, heading: _Heading, line: str, cells: List[str]) -> None:
         self._lose_upper()
         self.in_processes, self.closed = True, False
-        key = _process_key(heading, cells)
+        width = self.process_width or len(cells)
+        key = None if _is_joined(line, width) else _process_key(heading, cells)
         try:
-            process = _process(line, self.process_width or len(cells))
+            process = _process(line, width)
         except ValueError:
             process = None
         if key and process:
@@ -289,6 +290,12 @@ def _process_key(heading: _Heading, cells: List[str]) -> Optional[_Key]:
     if len(ids) != (1 if heading.layout is Layout.NPU_ID else 2) or not all(map(_INTEGER.fullmatch, ids)):
         return None
     return int(ids[0]), int(ids[1]) if len(ids) == 2 else None
+
+
+def _is_joined(line: str, width: int) -> bool:
+    """Whether where the name stands there is a number in a cell of its own: the end of the line was lost, and the
+    rows of two devices look like one."""
+    return any(map(_PROCESS_CELL.fullmatch, line.split("|")[4 : 1 - width]))
 
 
 def _process(line: str, width: int) -> Process:

@@ -146,6 +146,17 @@ def test_a_process_row_that_cannot_be_read_leaves_a_doubt(row: str) -> None:
     assert parse_info(text).devices[1].doubt
 
 
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.process])
+@pytest.mark.parametrize("blot", ["", "#", "|"])
+def test_rows_of_two_devices_on_one_line_leave_no_device_without_a_doubt(layout: Layout, blot: str) -> None:
+    """Read as one row, they would be one process of the first device, and the second one would look idle."""
+    text = info(layout, [Die(0, processes=((70, "python3.8", 102),)), Die(3, second=1, processes=((71, "sh", 103),))])
+    first = next(line for line in text.splitlines() if "python3.8" in line)
+    before, _, after = text.partition(first)
+    assert not any(device.doubt for device in parse_info(text).devices)
+    assert all(device.doubt for device in parse_info(before + first + blot + after[after.index("|") :]).devices)
+
+
 def test_output_that_ends_before_or_among_the_processes_leaves_a_doubt() -> None:
     whole = info(A2, [Die(0), Die(1)])
     before, after = (

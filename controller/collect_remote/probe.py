@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import resources
 
 _FACTS = r'''
-import hashlib, json, threading
+import hashlib, json, signal, threading
 
 def which(name):
     for folder in os.environ.get("PATH", "").split(":"):
@@ -19,13 +19,11 @@ def which(name):
     return None
 
 def leave_with_reader():
-    """Whoever asked has gone: a hanging npu-smi is not left behind."""
+    """Whoever asked has gone: a hanging npu-smi is not left behind, nor one that is just being started."""
     poller = select.poll()
     poller.register(1, 0)
     poller.poll()
-    for process in started:
-        process.kill()
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)
 
 def version(name):
     """Version of an installed distribution, "unknown" for a package without one, None when there is none.
@@ -65,8 +63,10 @@ def intact(path):
 
 mark, workdir, agent, command = sys.argv[1:5]
 listed = {}
-started, npus = [], []
-looking = threading.Thread(target=lambda: npus.append(look(45.0, started)))
+npus = []
+if os.getpgrp() != os.getpid():
+    os.setpgid(0, 0)
+looking = threading.Thread(target=lambda: npus.append(look(45.0)))
 looking.start()
 watch = threading.Thread(target=leave_with_reader)
 watch.daemon = True

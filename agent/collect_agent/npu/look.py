@@ -49,18 +49,17 @@ print("\\ntorch_npu sees " + json.dumps(seen))
 """
 
 
-def look(seconds=45.0, started=None, ask_torch=True):
-    # type: (float, Optional[List[subprocess.Popen[bytes]]], bool) -> Dict[str, Any]
+def look(seconds=45.0, ask_torch=True):
+    # type: (float, bool) -> Dict[str, Any]
     """Ask npu-smi, all within `seconds`; what does not answer until then is killed and has the status LATE.
 
     {"npu_smi": its path or None, "in_container": bool, "info": [exit status, text], "mapping": [...]}, where the text
     is stdout and stderr. When `info` shows no table: also "list", and "usages" and "processes" by NPU id. When it is
     refused in a container: "torch", as [exit status, text with a line "torch_npu sees" and JSON], unless `ask_torch`
-    is false: asking it opens every device. `started` takes every process that is started, for a caller who may have to
-    end them from outside.
+    is false: asking it opens every device.
     """
     until = clock() + seconds
-    running = [] if started is None else started
+    running = []  # type: List[subprocess.Popen[bytes]]
     driver = _driver()
     path = _npu_smi(driver)
     seen = {"npu_smi": path, "in_container": _in_container()}  # type: Dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def test_a_reader_that_goes_takes_a_hanging_npu_smi_along(tmp_path: Path) -> Non
         assert probe.poll() is None
         pids = (tmp_path / "pids").read_text().split() if (tmp_path / "pids").exists() else []
     probe.stdout.close()
-    assert probe.wait(10) == 1
+    assert probe.wait(10) == -signal.SIGKILL
     assert gone(lambda: [int(pid) for pid in pids if b"sleep" in command(pid)])
 
 

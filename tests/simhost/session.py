@@ -20,21 +20,22 @@ fi
 exec {inside}env -i "$@" /bin/sh -c {rc}"$SSH_ORIGINAL_COMMAND"
 """
 
-# Only the session and what it starts see this mount.
-BOUND = """unshare --mount --propagation slave /bin/sh -c 'mount --bind "$0" /usr/local/sbin && exec "$@"' {sbin} """
+# Only the session and what it starts see this mount: /usr/local with the host's own in front.
+BOUND = """unshare --mount --propagation slave /bin/sh -c \
+'mount -t overlay -o "lowerdir=$0:/usr/local" overlay /usr/local && exec "$@"' {local} """
 
 
 def install(
-    script: Path, home: Path, environment: Mapping[str, str], umask: int, noise: str, sbin: Path | None
+    script: Path, home: Path, environment: Mapping[str, str], umask: int, noise: str, local: Path | None
 ) -> None:
     """Write the session program `script`.
 
     It starts the login shell in `home` with `environment` and nothing else.  `noise` comes from the account's
     rc file, which the shell of a remote command reads first, as bash does when sshd starts it.
-    `sbin` is what a session has as /usr/local/sbin; raises PermissionError when that needs a right to mount.
+    `local` is what a session has in /usr/local beside the machine's; raises PermissionError without a right to mount.
     """
-    if sbin and os.getuid() != 0:
-        raise PermissionError("a /usr/local/sbin of its own is a mount: it needs root")
+    if local and os.getuid() != 0:
+        raise PermissionError("a /usr/local of its own is a mount: it needs root")
     rc = home / ".bashrc"
     if noise:
         said = shlex.quote(noise.rstrip("\n"))
@@ -46,7 +47,7 @@ def install(
         SCRIPT.format(
             home=shlex.quote(str(home)),
             umask=umask,
-            inside=BOUND.format(sbin=shlex.quote(str(sbin))) if sbin else "",
+            inside=BOUND.format(local=shlex.quote(str(local))) if local else "",
             environment=" ".join(shlex.quote(f"{name}={value}") for name, value in environment.items()),
             rc=shlex.quote(f". {shlex.quote(str(rc))}\n") if noise else "",
         ),

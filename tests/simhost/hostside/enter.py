@@ -14,11 +14,13 @@ import fcntl
 import os
 import select
 import signal
+import struct
 import sys
 import termios
 import time
 
 _NAMESPACES = {"pid": 0x20000000, "uts": 0x04000000, "mnt": 0x00020000}
+_TIOCGPTN, _TIOCSPTLCK = 0x80045430, 0x40045431  # which termios lacks
 _LINGER = 2.0  # seconds that a stream may stay open after the program, as with dockerd
 _CHUNK = 1 << 16
 
@@ -107,7 +109,7 @@ def keep(text: str) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     spaces = {name: os.open("/proc/%d/ns/%s" % (spec["pid"], name), os.O_RDONLY) for name in _NAMESPACES}
     if spec["tty"]:
-        master, slave = os.openpty()
+        master, slave = _terminal(spec["pid"])
         streams, sources = (slave, slave, slave), {master: ends["out"]}
     else:
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
@@ -134,6 +136,15 @@ def keep(text: str) -> None:
 def _join(spaces: dict, name: str) -> None:
     if ctypes.CDLL(None, use_errno=True).setns(spaces[name], _NAMESPACES[name]) != 0:
         raise OSError(ctypes.get_errno(), "setns", name)
+
+
+def _terminal(pid: int) -> tuple[int, int]:
+    """A terminal of the container's own: master and slave."""
+    pts = "/proc/%d/root/dev/pts" % pid
+    master = os.open(pts + "/ptmx", os.O_RDWR | os.O_NOCTTY)
+    number = struct.unpack("i", fcntl.ioctl(master, _TIOCGPTN, bytes(4)))[0]
+    fcntl.ioctl(master, _TIOCSPTLCK, bytes(4))
+    return master, os.open("%s/%d" % (pts, number), os.O_RDWR | os.O_NOCTTY)
 
 
 def _drain(child: int, outputs: dict, inputs: dict) -> None:

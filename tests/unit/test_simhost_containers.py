@@ -357,7 +357,7 @@ def test_files_belong_to_the_user_of_the_container(host: SimHost) -> None:
 
 
 def test_devices_and_processes_of_a_container(simhost: Start, runtime: str) -> None:
-    host = simhost(runtime=runtime, server="asyncssh", container_engine="docker")
+    host = simhost(server="asyncssh", container_engine="docker")
     container = box(host, runtime=runtime, visible=[2, 5])
     code = "import torch, torch_npu; x = torch.ones(4, device='npu:1'); print(torch.npu.device_count(), flush=True)"
     script = f'{SET_ENV} echo $$; exec python3 -c "{code}; input()"'
@@ -375,14 +375,18 @@ def test_devices_and_processes_of_a_container(simhost: Start, runtime: str) -> N
         assert "No running processes found in NPU 2" in table
         container.set_state(npu_smi_pids="host")
         assert f"| {pid} " in inside(host, "npu-smi info")
-        second = f"{SET_ENV} python3 -c \"import torch, torch_npu; x = torch.ones(4, device='npu:1')\""
-        inside(host, second)
         beside = on(host, f"{SET_ENV} python3 -c \"import torch, torch_npu; x = torch.ones(4, device='npu:5')\"")
         assert beside[0] == 0, beside
-        assert [use.beside for use in host.uses()] == [None, pid, pid]
+        assert [use.beside for use in host.uses()] == [None, pid]
         job.communicate(b"\n", timeout=20)
     assert host.held() == {}
     assert host.uses()[0].end is not None
+
+
+PASS = """python3 -c "import torch, torch_npu; x = torch.ones(4, device='npu:0')" """
+OPEN = (
+    """exec python3 -c "import torch, torch_npu; x = torch.ones(4, device='npu:0'); print(1, flush=True); input()" """
+)
 
 
 def test_containers_do_not_see_each_others_processes(host: SimHost) -> None:
@@ -391,17 +395,15 @@ def test_containers_do_not_see_each_others_processes(host: SimHost) -> None:
         assert job.stdout is not None
         assert job.stdout.readline() == b"1\n"
         assert one.processes() == []
-        assert len(two.processes()) == 1
+        (pid,) = two.processes()
+        inside(host, SET_ENV + PASS)
+        assert on(host, f"docker exec -i two sh -c {shlex.quote(SET_ENV + PASS)}")[0] == 0
+        assert [use.beside for use in host.uses()] == [None, pid, pid]
         assert "No running processes found in NPU 4" in inside(host, "npu-smi info")
         memory = "import torch, torch_npu; print(torch.npu.mem_get_info(0)[0] >> 20)"
         free = int(inside(host, f'{SET_ENV} python3 -c "{memory}"'))
         job.communicate(b"\n", timeout=20)
         assert int(inside(host, f'{SET_ENV} python3 -c "{memory}"')) > free
-
-
-OPEN = (
-    """exec python3 -c "import torch, torch_npu; x = torch.ones(4, device='npu:0'); print(1, flush=True); input()" """
-)
 
 
 def test_software_of_its_own(host: SimHost) -> None:

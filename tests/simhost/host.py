@@ -7,7 +7,6 @@ import dataclasses
 import os
 import pwd
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 from . import keys, openssh, session, told
 from .containers import Container
+from .disk import Disk
 from .files import link, write
 from .hostside import chips, driver
 from .knobs import Knobs
@@ -46,6 +46,8 @@ class SimHost:
     workdir_link  whether that is a symbolic link to another directory
     disk_mb, disk_inodes   size of the file system below the work directory, and how many files and directories it
                   can hold; need the right to mount
+    disk          how the work directory is strange, as network file systems are: its files belong to nobody whoever
+                  made them ("squashed"), renaming or locking fails; needs the right to mount and /dev/fuse
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class SimHost:
         workdir_link: bool = False,
         disk_mb: int | None = None,
         disk_inodes: int | None = None,
+        disk: Literal["usual", "squashed", "no-rename", "no-locks"] = "usual",
         **knobs: Any,
     ) -> None:
         self.name = name
@@ -78,7 +81,6 @@ class SimHost:
         self.root = root.resolve()
         self.home = self.root / "home"
         self.workdir = self.root / workdir
-        self._storage = self.root / "storage" if workdir_link else self.workdir
         self.dir = self.root / "driver"
         self.identity_file = self.root / "client" / "id_ed25519"
         self.known_hosts = self.root / "client" / "known_hosts"
@@ -90,11 +92,10 @@ class SimHost:
         else:
             self.devices = chips.devices(chip, npus)
         limits = {"size": disk_mb and f"{disk_mb}m", "nr_inodes": disk_inodes}
-        self._disk = {name: limit for name, limit in limits.items() if limit is not None}
-        self._ssh = self.root / "ssh"
+        self._disk = Disk(self.workdir, self.root / "storage" if workdir_link else None, limits, disk)
         self._ascend_venv = ascend_venv
         self._software = Software(self.root, self.home, self.dir, runtime, python, ascend_venv)
-        self._mounted = False
+        self._ssh = self.root / "ssh"
         self._running = False
         self._server = _server(server)(self._ssh, self.session, ADDRESS)
         self.log: Path = self._server.log
@@ -107,10 +108,8 @@ class SimHost:
 
     def start(self) -> SimHost:
         """Build what is missing and serve it.  Raises RuntimeError when the server does not start."""
-        for folder in (self.home, self._storage, self.dir, self._ssh, self.identity_file.parent):
+        for folder in (self.home, self.dir, self._ssh, self.identity_file.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        if self._storage != self.workdir:
-            link(self.workdir, self._storage)
         self._share_devices()
         self._client_key = keys.stored(self.identity_file, keys.client_pair())
         self._host_key = keys.stored(self._ssh / "host_key", keys.generate())
@@ -118,8 +117,7 @@ class SimHost:
         self._software.find()
         self._apply()
         try:
-            if self._disk:
-                self._mount()
+            self._disk.start()
             self.port = self._server.start(self.port)
         except BaseException:
             self.stop()
@@ -143,9 +141,7 @@ class SimHost:
             self._host._containers.remove(self)
             self.tell()
         self._containers = [other for other in self._containers if other not in self._boxes()]
-        if self._mounted:
-            subprocess.run(["umount", "-l", str(self._storage)], check=True)
-            self._mounted = False
+        self._disk.stop()
 
     @property
     def host_key(self) -> str:
@@ -310,18 +306,6 @@ class SimHost:
 
     def _announce(self) -> None:
         write(self.known_hosts, f"[{self.address}]:{self.port} {self.host_key}\n")
-
-    def _mount(self) -> None:
-        options = ",".join(["mode=755", *(f"{name}={limit}" for name, limit in self._disk.items())])
-        try:
-            subprocess.run(
-                ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self._storage)],
-                check=True,
-                capture_output=True,
-            )
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise PermissionError("a disk of its own is a tmpfs: it needs root and the right to mount") from error
-        self._mounted = True
 
 
 def _server(kind: str) -> Any:

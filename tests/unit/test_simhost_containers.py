@@ -383,7 +383,7 @@ def test_devices_and_processes_of_a_container(simhost: Start, runtime: str) -> N
     assert host.uses()[0].end is not None
 
 
-PASS = """python3 -c "import torch, torch_npu; x = torch.ones(4, device='npu:0')" """
+FLEETING = """python3 -c "import torch, torch_npu; x = torch.ones(4, device='npu:0')" """
 OPEN = (
     """exec python3 -c "import torch, torch_npu; x = torch.ones(4, device='npu:0'); print(1, flush=True); input()" """
 )
@@ -396,8 +396,8 @@ def test_containers_do_not_see_each_others_processes(host: SimHost) -> None:
         assert job.stdout.readline() == b"1\n"
         assert one.processes() == []
         (pid,) = two.processes()
-        inside(host, SET_ENV + PASS)
-        assert on(host, f"docker exec -i two sh -c {shlex.quote(SET_ENV + PASS)}")[0] == 0
+        inside(host, SET_ENV + FLEETING)
+        assert on(host, f"docker exec -i two sh -c {shlex.quote(SET_ENV + FLEETING)}")[0] == 0
         assert [use.beside for use in host.uses()] == [None, pid, pid]
         assert "No running processes found in NPU 4" in inside(host, "npu-smi info")
         memory = "import torch, torch_npu; print(torch.npu.mem_get_info(0)[0] >> 20)"

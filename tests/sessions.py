@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +10,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import paramiko
+import pytest
 
-from simhost import SimHost
+from simhost import SimHost, openssh
+
+needs_sshd = pytest.mark.skipif(openssh.sshd() is None, reason="no usable sshd on this machine")
+
+
+def shells(*names: str) -> list[Any]:
+    """Login shells as parameters of a test; those that the machine does not have are skipped."""
+    missing = [pytest.mark.skipif(shutil.which(name) is None, reason=f"no {name} on this machine") for name in names]
+    return [pytest.param(name, marks=mark) for name, mark in zip(names, missing, strict=True)]
 
 
 @contextmanager

@@ -85,6 +85,7 @@ class SimHost:
         self._ascend_venv = ascend_venv
         self._disk_mb = disk_mb
         self._ssh = self.root / "ssh"
+        self.host_key_file = self._ssh / "host_key"
         self._tools: Path | None = None
         self._mounted = False
         self._running = False
@@ -103,7 +104,7 @@ class SimHost:
             folder.mkdir(parents=True, exist_ok=True)
         self._share_devices()
         self._client_key = keys.stored(self.identity_file, keys.client_pair())
-        self._host_key = keys.stored(self._ssh / "host_key", keys.generate(self.knobs.host_key_kind))
+        self._host_key = keys.stored(self.host_key_file, keys.generate(self.knobs.host_key_kind))
         self._other_key = keys.generate().public
         self._install_software()
         self._apply()

@@ -12,12 +12,10 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from sessions import connected, run, until
-from simhost import SimHost, openssh
+from sessions import connected, needs_sshd, run, until
+from simhost import SimHost
 
 Start = Callable[..., SimHost]
-
-needs_sshd = pytest.mark.skipif(openssh.sshd() is None, reason="no usable sshd on this machine")
 
 
 @pytest.fixture(params=[pytest.param("openssh", marks=needs_sshd), "asyncssh"])

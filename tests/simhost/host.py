@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from . import keys, openssh, python, session, told, toolkit
+from . import keys, openssh, session, told
 from .files import link, write
 from .hostside import chips, driver
 from .knobs import Knobs
+from .software import Software
 from .uses import Use, read_uses
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,7 +41,10 @@ class SimHost:
     python        the host's interpreter, 3.8 to 3.13; that of a venv stands for its base
     server        ``openssh``, ``asyncssh``, or what the machine has
     ascend_venv   the venv with torch, torch_npu and the Python of the runtime ``torch_npu``
-    disk_mb       size of the file system below `workdir`; needs the right to mount
+    workdir       name of the work directory in `root`
+    workdir_link  whether that is a symbolic link to another directory
+    disk_mb, disk_inodes   size of the file system below the work directory, and how many files and directories it
+                  can hold; need the right to mount
     """
 
     def __init__(
@@ -58,7 +61,10 @@ class SimHost:
         server: Literal["auto", "openssh", "asyncssh"] = "auto",
         port: int = 0,
         ascend_venv: Path = REPOSITORY / ".venv" / "ascend",
+        workdir: str = "work",
+        workdir_link: bool = False,
         disk_mb: int | None = None,
+        disk_inodes: int | None = None,
         **knobs: Any,
     ) -> None:
         self.name = name
@@ -70,7 +76,8 @@ class SimHost:
         self.user = pwd.getpwuid(os.getuid()).pw_name
         self.root = root.resolve()
         self.home = self.root / "home"
-        self.workdir = self.root / "work"
+        self.workdir = self.root / workdir
+        self._storage = self.root / "storage" if workdir_link else self.workdir
         self.dir = self.root / "driver"
         self.identity_file = self.root / "client" / "id_ed25519"
         self.known_hosts = self.root / "client" / "known_hosts"
@@ -81,12 +88,11 @@ class SimHost:
             self.devices = chips.visible(self.chip, container_of.devices, phys if visible is None else visible)
         else:
             self.devices = chips.devices(chip, npus)
-        self._python = python
-        self._ascend_venv = ascend_venv
-        self._disk_mb = disk_mb
+        limits = {"size": disk_mb and f"{disk_mb}m", "nr_inodes": disk_inodes}
+        self._disk = {name: limit for name, limit in limits.items() if limit is not None}
         self._ssh = self.root / "ssh"
         self.host_key_file = self._ssh / "host_key"
-        self._tools: Path | None = None
+        self._software = Software(self.root, self.home, self.dir, runtime, python, ascend_venv)
         self._mounted = False
         self._running = False
         self._server = _server(server)(self._ssh, self.session, ADDRESS)
@@ -100,17 +106,19 @@ class SimHost:
 
     def start(self) -> SimHost:
         """Build what is missing and serve it.  Raises RuntimeError when the server does not start."""
-        for folder in (self.home, self.workdir, self.dir, self._ssh, self.identity_file.parent):
+        for folder in (self.home, self._storage, self.dir, self._ssh, self.identity_file.parent):
             folder.mkdir(parents=True, exist_ok=True)
+        if self._storage != self.workdir:
+            link(self.workdir, self._storage)
         self._share_devices()
         self._client_key = keys.stored(self.identity_file, keys.client_pair())
         self._host_key = keys.stored(self.host_key_file, keys.generate(self.knobs.host_key_kind))
         self._other_key = keys.generate().public
-        self._install_software()
+        self._software.find()
         self._apply()
         try:
-            if self._disk_mb is not None:
-                self._mount(self._disk_mb)
+            if self._disk:
+                self._mount()
             self._serve()
         except BaseException:
             self.stop()
@@ -131,7 +139,7 @@ class SimHost:
             self._host._containers.remove(self)
             self._tell()
         if self._mounted:
-            subprocess.run(["umount", "-l", str(self.workdir)], check=True)
+            subprocess.run(["umount", "-l", str(self._storage)], check=True)
             self._mounted = False
 
     @property
@@ -204,33 +212,11 @@ class SimHost:
             else:
                 (self.dir / name).mkdir(exist_ok=True)
 
-    def _install_software(self) -> None:
-        """The host's Python and CANN, in place of those that an earlier host left in `root`."""
-        for earlier in (self.root / "lib", self.home / "Ascend"):
-            shutil.rmtree(earlier, ignore_errors=True)
-        self._base = python.interpreter(self._python)
-        lines: list[str] = []
-        distributions: list[str] = []
-        if self.runtime == "torch_npu":
-            from . import cann
-
-            built = cann.build(REPOSITORY / ".venv" / "simhost-cann", self._ascend_venv)
-            self._tools = built.toolkit_dir
-            self._base = python.interpreter(str(self._ascend_venv / "bin" / "python"))
-            packages = self._ascend_venv / "lib" / f"python{self._base.version}" / "site-packages"
-            lines = [str(packages), built.pth_line]
-        elif self.runtime == "light":
-            lines = [str(python.HERE / "light")]
-            distributions = ["torch", "torch_npu"]
-        python.install(self.root, self._base, lines, distributions)
-        toolkit.install(self.home, self._tools)
-
     def _apply(self) -> None:
         """Make the files of the host say what the knobs say."""
         knobs = self.knobs
         programs = self.root / "bin"
-        python.set_kind(self.root, self._base, knobs.python3)
-        toolkit.set_presence(self.home, tools=self._tools, msprof=knobs.msprof, set_env=knobs.set_env)
+        self._software.apply(knobs, self._driver_version())
         path = f"{programs}:/usr/bin:/bin"
         if without := self._missing():  # nor may the machine's own show
             utilities = self.root / "-".join(("usr-bin-without", *without))
@@ -246,18 +232,11 @@ class SimHost:
             "SIMHOST": str(self.dir),
             **knobs.env,
         }
-        outside = self.root / "sbin" if knobs.npu_smi == "outside" else None
+        local = self._software.usr_local if knobs.npu_smi == "outside" or knobs.driver else None
         session.set_rc(self.home, knobs.login_shell, knobs.login_noise, knobs.rc)
         session.install(
-            self.session, self.home, environment, umask=knobs.umask, shell=shell, motd=knobs.motd, sbin=outside
+            self.session, self.home, environment, umask=knobs.umask, shell=shell, motd=knobs.motd, local=local
         )
-        bare = python.interpreter(sys.executable).path
-        npu_smi = python.launcher(bare, "hostside.npu_smi", f"{str(self.dir)!r}, sys.argv[1:]")
-        for place, folder in {"path": programs, "outside": self.root / "sbin"}.items():
-            if place == knobs.npu_smi:
-                write(folder / "npu-smi", npu_smi, mode=0o755)
-            else:
-                (folder / "npu-smi").unlink(missing_ok=True)
         self._tell()
         accepted = [self._client_key] * knobs.accept_key + list(knobs.authorized_keys)
         write(self._ssh / "authorized_keys", "".join(f"{line}\n" for line in accepted), mode=0o600)
@@ -294,15 +273,16 @@ class SimHost:
     def _announce(self) -> None:
         write(self.known_hosts, f"[{self.address}]:{self.port} {self.host_key}\n")
 
-    def _mount(self, megabytes: int) -> None:
+    def _mount(self) -> None:
+        options = ",".join(["mode=755", *(f"{name}={limit}" for name, limit in self._disk.items())])
         try:
             subprocess.run(
-                ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", str(self.workdir)],
+                ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self._storage)],
                 check=True,
                 capture_output=True,
             )
         except (OSError, subprocess.CalledProcessError) as error:
-            raise PermissionError("disk_mb mounts a tmpfs: it needs root and the right to mount") from error
+            raise PermissionError("a disk of its own is a tmpfs: it needs root and the right to mount") from error
         self._mounted = True
 
 

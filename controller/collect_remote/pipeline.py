@@ -28,6 +28,7 @@ from .routes.plan import Plan
 from .run import Run
 from .session import Log, OnEvent, session
 from .survey import Facts, check, survey
+from .tenacity import Tenacity
 
 ORPHAN_S = 600.0  # without a follower
 ORPHAN_SLACK_S = 60.0  # more than a controller tries to come back
@@ -163,7 +164,7 @@ def _plan(request: Request, host: Host) -> Plan:
 def _prepare(request: Request, host: Host, remote: Remote, log: Log) -> tuple[Facts, tuple[Verdict, ...]]:
     """What the host is like, and what may be used on it; NoFreeDevice when nobody wants to wait, or would in vain."""
     log(stage="survey")
-    facts = survey(remote, host, deploy.build().name)
+    facts = Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name))
     check(facts)
     preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices}
     log(stage="choose", **preset)

@@ -64,7 +64,7 @@ class Stream:
         started = time.monotonic()
         try:
             for line in self._lines(shell.BEGIN_S, shell.BEGIN_S):
-                said = one_line(line.decode("utf-8", "replace"))
+                said = one_line(line[:4096].decode("utf-8", "replace"))
                 if said == shell.BEGUN:
                     self._begun = True
                     return
@@ -73,7 +73,7 @@ class Stream:
             if time.monotonic() - started < shell.BEGIN_S - 0.5:
                 raise
             question = self._buffer.rpartition(b"\n")[2]  # has no line end
-            self.greeting.append(one_line(question.decode("utf-8", "replace")))
+            self.greeting.append(one_line(question[-4096:].decode("utf-8", "replace")))
             raise shell.not_begun(self._login, self.greeting, None) from error
         if (status := self.status()) == -1:
             raise UnreachableError(f"{self._where}: the connection broke")

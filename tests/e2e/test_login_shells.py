@@ -215,7 +215,7 @@ def test_a_banner_and_what_the_login_printed(host: Start, tool: Tool, server: st
 @pytest.mark.parametrize(
     ("name", "rc"),
     [
-        pytest.param(*name.values, rc, marks=name.marks)
+        pytest.param(*name.values, rc, marks=name.marks, id=shell_name)
         for shell_name, rc in {
             "bash": "exec 2>&1; set -eu; export SHELLOPTS BASH_ENV=/nonexistent; read x; echo -n 'quota: \0'; umask 0",
             "tcsh": "echo Welcome; set project = $<",

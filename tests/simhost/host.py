@@ -269,7 +269,7 @@ class SimHost:
 
     def _missing(self) -> list[str]:
         """How the names of the machine's programs begin that the host does not have."""
-        return ["python", "pypy", "py3"] * (self.knobs.python3 == "missing") + ["bash"] * (not self.knobs.bash)
+        return [*session.PYTHONS] * (self.knobs.python3 == "missing") + ["bash"] * (not self.knobs.bash)
 
     def _driver_version(self) -> str:
         of_host = self._host._driver_version() if self._host else chips.CHIPS[self.chip].driver

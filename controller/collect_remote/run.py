@@ -12,9 +12,10 @@ from typing import Any
 from collect_agent.events import MARK, Event
 
 from .deploy import Agent, upload_script
+from .environment import restore
 from .errors import RunFailed, UnreachableError, noise_error, one_line
 from .remote import Remote, Stream
-from .survey import Facts, environment, exports
+from .survey import Facts
 
 SILENCE_S = 60.0  # the agent beats every five seconds
 RECONNECT_FOR_S = 120.0
@@ -75,11 +76,10 @@ class Run:
             ) from lost
 
     def start_script(self) -> str:
-        """Upload the agent if it is not there, source the environment, start the run and follow it."""
-        host = self.remote.host
+        """In the captured environment: upload the agent if it is not there, start the run and follow it."""
         upload = "" if self.facts.agent_present else upload_script(self.agent, self.facts.workdir)
         return (
-            f"umask 027\n{environment(self.facts.setup)}\n{exports(host)}\n{upload}\n"
+            f"{restore(self.facts.environment)}\n{upload}\n"
             f"{self._command('start')} <<'PLAN'\n{json.dumps(self.document)}\nPLAN"
         )
 

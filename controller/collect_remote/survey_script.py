@@ -24,8 +24,6 @@ INTERPRETERS = (
     "$HOME/miniforge3/bin/python3",
     "$HOME/anaconda3/bin/python3",
     "/opt/conda/bin/python3",
-    "/usr/local/bin/python3",
-    "/usr/bin/python3",
 )
 # Lists of folders of which nothing may get lost: CANN and the user both need theirs.
 LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH")

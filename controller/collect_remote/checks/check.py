@@ -12,7 +12,7 @@ Verdict = Literal["ok", "warning", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check with a stable id. `error`: what a collection ends with, for a failure; `seconds`: where it took time."""
+    """One check with a stable id. `error`: what a collection ends with, for a failure. `seconds` that it took."""
 
     id: str
     verdict: Verdict

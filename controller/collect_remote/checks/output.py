@@ -96,7 +96,8 @@ def owner(facts: Facts) -> Check:
     return failed(
         "output-owner",
         EnvironmentUnfit(
-            f"{facts.workdir} gives files to uid {uid}, this session is uid {euid}: the Ascend parser refuses them", LOCAL
+            f"{facts.workdir} gives files to uid {uid}, this session is uid {euid}: the Ascend parser refuses them",
+            LOCAL,
         ),
     )
 

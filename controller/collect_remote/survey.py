@@ -90,13 +90,12 @@ class _Told:
     def last(self) -> str:
         return self.noise[-1] if self.noise else "nothing was printed"
 
-    def unfinished(self, how: str) -> CollectError | None:
+    def unfinished(self, how: str, rule: str) -> CollectError | None:
         """The error of a sourced script that never came back."""
         if len(self.begun) == len(self.sourced):
             return None
         return EnvironmentUnfit(
-            f"{self.begun[-1]} {how}",
-            "it must end, ask for nothing and not call exit: mend it, or name another under `setup` in the inventory",
+            f"{self.begun[-1]} {how}", f"it must {rule}: mend it, or name another under `setup` in the inventory"
         )
 
 
@@ -120,9 +119,10 @@ def survey(remote: Remote, host: Host, agent: str) -> Facts:
                     raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
                 told.take(word, detail)
         except UnreachableError as silence:
-            raise (remote.is_open and told.unfinished(f"did not end within {PATIENCE_S:g} s")) or silence from silence
+            hangs = told.unfinished(f"did not end within {PATIENCE_S:g} s", "end by itself and ask for nothing")
+            raise (remote.is_open and hangs) or silence from silence
     raise (
-        told.unfinished("ended the shell that sourced it")
+        told.unfinished("ended the shell that sourced it", "not call exit")
         or noise_error(told.noise)
         or EnvironmentUnfit(
             f"the host did not answer the survey: {told.last}",

@@ -1,0 +1,36 @@
+"""What a failed import means and what to do about it, told from its text alone. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+SETUP = "name its set_env.sh under `setup` in the inventory"
+TOOLKIT = "it belongs to CANN's toolkit: " + SETUP + ", or install the whole toolkit"
+NNAL = "it belongs to CANN's nnal package: install it, or name nnal/atb/set_env.sh under `setup` in the inventory"
+DRIVER = (
+    "it belongs to the driver: see that its lib64 and lib64/driver are there (in a container: mounted), or add their "
+    "place to LD_LIBRARY_PATH under `env` in the inventory"
+)
+TLS = "load that library first: `env: {{LD_PRELOAD: {library}}}` in the inventory, or import it before torch"
+VERSIONS = "torch, torch_npu, CANN and the system do not fit together: `collect-remote doctor` compares their versions"
+MODULE = "CANN needs it in the same Python: install it there, or name another with `python` in the inventory"
+# (pattern, remedy); the first that is found counts. Libraries by the package that brings them.
+REMEDIES = (
+    (r"static TLS block", TLS),
+    (r"lib(?:ascend_hal|drv\w*|dcmi|devmmap|mmpa|c_sec)\.so", DRIVER),
+    (r"lib(?:atb|asdops|mki|sip)\w*\.so", NNAL),
+    (r"lib(?:hccl|acl|ascendcl|ge_|graph|runtime|opapi|nnopbase|msprof|mspti|hcomm|register)\w*\.so", TOOLKIT),
+    (r"undefined symbol|version `\S+' not found", VERSIONS),
+    (r"No module named '?(?:tbe|te|acl|hccl)\b", TOOLKIT),
+    (r"No module named '?(?:decorator|scipy|attrs?|psutil|sympy|numpy|cloudpickle|cffi|yaml|pybind11)\b", MODULE),
+)
+
+
+def remedy(text: str) -> Optional[str]:
+    """What to do about an import that failed with this text; None when nothing is known of it."""
+    for pattern, what in REMEDIES:
+        if re.search(pattern, text):
+            library = re.search(r"(\S+\.so[\w.]*): cannot allocate", text)
+            return what.format(library=library.group(1) if library else "/path/to/library.so")
+    return None

@@ -1,9 +1,9 @@
-"""What a failed import means and what to do about it, told from its text alone. Pure."""
+"""What a failed import, or a process that died of CANN, means, and what to do about it: told from text alone. Pure."""
 
 from __future__ import annotations
 
 import re
-from typing import Optional
+from typing import Iterable, Optional
 
 SETUP = "name its set_env.sh under `setup` in the inventory"
 TOOLKIT = "it belongs to CANN's toolkit: " + SETUP + ", or install the whole toolkit"
@@ -34,3 +34,8 @@ def remedy(text: str) -> Optional[str]:
             library = re.search(r"(\S+\.so[\w.]*): cannot allocate", text)
             return what.format(library=library.group(1) if library else "/path/to/library.so")
     return None
+
+
+def cann_error(lines: Iterable[str]) -> Optional[str]:
+    """The first line of CANN's own, e.g. "EH9999: Inner Error!"; the ones behind it are details."""
+    return next((line.strip() for line in lines if re.match(r"\s*E[A-Z0-9]\d{4}\b", line)), None)

@@ -25,6 +25,7 @@ from .remote import Remote
 from .request import Request, window
 from .survey import Facts, survey
 
+OURS = "collect-remote: "  # leads what the program on the host says itself
 IMPORT_LIMIT_S = 120.0  # torch and torch_npu from a cold network disk
 
 
@@ -105,26 +106,20 @@ def imported(python: str, told: dict[str, Any]) -> Check:
     """The verdict on what `onhost.trial` tells. Pure."""
     status, seconds = told["status"], told["seconds"]
     lines = [line for line in map(one_line, told["text"].splitlines()) if line]
-    last = lines[-1] if lines else "it printed nothing"
+    own = [line.removeprefix(OURS) for line in lines if line.startswith(OURS)]
+    last = (own or lines or ["it printed nothing"])[-1]
     if status == 0:
-        return ok("import", f"import torch_npu works: {last.rpartition('imported ')[2]}", seconds)
+        return ok("import", f"torch_npu can be {last}", seconds)
     if status == LATE:
         message = f"import torch_npu with {python} was not over after {IMPORT_LIMIT_S:g} s: {last}"
         remedy = "a wedged card or a network disk that hangs: see what it waits for, with npu-smi info and df"
     elif status < 0:
-        message = (
-            f"import torch_npu with {python} was killed by {signal.Signals(-status).name}: {_cause(lines) or last}"
-        )
+        message = f"import torch_npu with {python} was killed by {signal.Signals(-status).name}: {imports.cann_error(lines) or last}"
         remedy = "often modules that CANN needs are not in this Python: decorator, scipy, attrs, psutil, sympy, numpy"
     else:
         message = f"cannot import torch_npu with {python}: {last}"
         remedy = "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)"
     return failed("import", EnvironmentUnfit(message, imports.remedy(told["text"]) or remedy), seconds)
-
-
-def _cause(lines: Sequence[str]) -> str:
-    """CANN's own first line, e.g. "EH9999: Inner Error!"."""
-    return next((line for line in lines if line[:1] == "E" and line[2:6].isdigit()), "")
 
 
 def worst(reports: Sequence[Report]) -> int:

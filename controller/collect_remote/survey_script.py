@@ -51,7 +51,9 @@ rank() { # VERSION of CANN -> REPLY, which grows with it as text: 8.0.RC3.alpha0
     local text=${1,,} number= index
     [[ $text =~ ^([0-9]+)(\.([0-9]+))?(\.([0-9]+))?(\.([0-9]+))?(.*)$ ]] || { REPLY=; return; }
     text=${BASH_REMATCH[8]}
-    for index in 1 3 5 7; do printf -v number '%s%06d' "$number" "$((10#${BASH_REMATCH[index]:-0}))"; done
+    for index in 1 3 5 7; do # what is not there is older than a 0
+        printf -v number '%s%06d' "$number" "$((${BASH_REMATCH[index]:+1+}10#${BASH_REMATCH[index]:-0}))"
+    done
     while [[ $text =~ ^[.-]?(alpha|beta|rc)[.-]?([0-9]*)(.*)$ ]]; do
         text=${BASH_REMATCH[3]}
         case ${BASH_REMATCH[1]} in alpha) number+=1 ;; beta) number+=2 ;; rc) number+=3 ;; esac
@@ -152,17 +154,25 @@ def _exports(host: Host) -> str:
 
 
 def _run(host: Host) -> str:
-    """Run the program; where it names a better Python, run it again with that one, which comes first on PATH then."""
+    """Run the program with the first Python on which it runs.
+
+    Where that names a better one, it runs again with that, which comes first on PATH then.
+    """
     programs = home_quoted(host.python) if host.python else " ".join(f'"{place}"' for place in INTERPRETERS)
     return f"""
-for python in {programs}; do command -v "$python" >/dev/null 2>&1 && break; python=; done
-[ -n "$python" ] || {{ tell no-python {home_quoted(host.python or "python3")}; return; }}
-{{ better=$(probe "$python" "" 3>&1 >&4); status=$?; }} 4>&1
-if [ -n "$better" ]; then
-    python=${{better%%$'\\t'*}}
-    export PATH="${{python%/*}}:$PATH"
-    probe "$python" "${{better#*$'\\t'}}"
-    status=$?
-fi
-[ $status = 0 ] || tell no-facts "$("$python" --version 2>&1 | head -n 1)"
+first=
+for python in {programs}; do
+    command -v "$python" >/dev/null 2>&1 || continue
+    first=${{first:-$python}}
+    {{ better=$(probe "$python" "" 3>&1 >&4); status=$?; }} 4>&1
+    if [ $status = 0 ] && [ -n "$better" ]; then
+        python=${{better%%$'\\t'*}}
+        export PATH="${{python%/*}}:$PATH"
+        probe "$python" "${{better#*$'\\t'}}"
+        status=$?
+    fi
+    [ $status != 0 ] || return
+done
+[ -n "$first" ] || {{ tell no-python {home_quoted(host.python or "python3")}; return; }}
+tell no-facts "$("$first" --version 2>&1 | head -n 1)"
 """

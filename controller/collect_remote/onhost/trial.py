@@ -14,8 +14,14 @@ if TYPE_CHECKING:
 
     from .reader import lead_own_group, leave_with_reader
 
+# torch loads torch_npu by itself and wraps what goes wrong there in a RuntimeError.
 IMPORT = """
-import torch, torch_npu
+import sys
+try:
+    import torch, torch_npu
+except Exception as error:
+    cause = error.__cause__ or error
+    sys.exit("collect-remote: {}: {}".format(type(cause).__name__, cause))
 print("\\ncollect-remote: imported {} {}".format(torch.__version__, torch_npu.__version__))
 """
 LONGEST = 8000  # characters of its output

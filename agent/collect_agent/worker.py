@@ -8,7 +8,7 @@ import os
 import traceback
 from typing import Any, Dict
 
-from . import adapters, events, imports, template
+from . import adapters, events, remedies, template
 from .rundir import RunDir
 
 
@@ -24,20 +24,20 @@ def work(run: RunDir) -> int:
         adapter = adapters.find(os.path.join(run.path, name) if name.endswith(".py") else name)
         template.profile(adapter, asked["options"], asked["request"], run.profile, emit)
     except template.TemplateError as error:
-        known = imports.remedy(error.message) if error.kind == "EnvironmentUnfit" else None
+        known = remedies.remedy(error.message) if error.kind == "EnvironmentUnfit" else None
         emit("error", kind=error.kind, message=error.message, remedy=known or error.remedy)
     except ImportError as error:
         emit(
             "error",
             kind="EnvironmentUnfit",
             message="the adapter {} cannot be imported: {}".format(name, error),
-            remedy=imports.remedy(str(error)) or "install what it needs in the host's Python, or use another adapter",
+            remedy=remedies.remedy(str(error)) or "install what it needs in the host's Python, or use another adapter",
         )
         traceback.print_exc()
     except Exception as error:  # noqa: BLE001 - whatever a model raises is the run's failure, told in one line
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
         place = traceback.extract_tb(error.__traceback__)[-1]
-        remedy = imports.remedy(str(error)) or "the end of the host's log shows where it came from"
+        remedy = remedies.remedy(str(error)) or "the end of the host's log shows where it came from"
         emit(
             "error",
             kind="StorageError" if full else "RunFailed",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from collect_agent import imports
+from collect_agent import remedies
 from collect_agent.events import MARK
 from collect_agent.npu.look import LATE
 
@@ -114,12 +114,13 @@ def imported(python: str, told: dict[str, Any]) -> Check:
         message = f"import torch_npu with {python} was not over after {IMPORT_LIMIT_S:g} s: {last}"
         remedy = "a wedged card or a network disk that hangs: see what it waits for, with npu-smi info and df"
     elif status < 0:
-        message = f"import torch_npu with {python} was killed by {signal.Signals(-status).name}: {imports.cann_error(lines) or last}"
+        how = f"was killed by {signal.Signals(-status).name}: {remedies.cann_error(lines) or last}"
+        message = f"import torch_npu with {python} {how}"
         remedy = "often modules that CANN needs are not in this Python: decorator, scipy, attrs, psutil, sympy, numpy"
     else:
         message = f"cannot import torch_npu with {python}: {last}"
         remedy = "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)"
-    return failed("import", EnvironmentUnfit(message, imports.remedy(told["text"]) or remedy), seconds)
+    return failed("import", EnvironmentUnfit(message, remedies.remedy(told["text"]) or remedy), seconds)
 
 
 def worst(reports: Sequence[Report]) -> int:

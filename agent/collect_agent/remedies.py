@@ -1,4 +1,4 @@
-"""What a failed import, or a process that died of CANN, means, and what to do about it: told from text alone. Pure."""
+"""What to do about the errors of torch_npu and CANN, told from their texts alone. Pure."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ DRIVER = (
 )
 TLS = "load that library first: `env: {{LD_PRELOAD: {library}}}` in the inventory, or import it before torch"
 VERSIONS = "torch, torch_npu, CANN and the system do not fit together: `collect-remote doctor` compares their versions"
+NUMBER = "the device of a run is npu:0, whatever its number on the host: use the `device` that load() is given"
 MODULE = "CANN needs it in the same Python: install it there, or name another with `python` in the inventory"
 # (pattern, remedy); the first that is found counts. Libraries by the package that brings them.
 REMEDIES = (
@@ -21,6 +22,7 @@ REMEDIES = (
     (r"lib(?:ascend_hal|drv\w*|dcmi|devmmap|mmpa|c_sec)\.so", DRIVER),
     (r"lib(?:atb|asdops|mki|sip)\w*\.so", NNAL),
     (r"lib(?:hccl|acl|ascendcl|ge_|graph|runtime|opapi|nnopbase|msprof|mspti|hcomm|register)\w*\.so", TOOLKIT),
+    (r"Invalid device ID|\b107001\b", NUMBER),
     (r"undefined symbol|version `\S+' not found", VERSIONS),
     (r"No module named '?(?:tbe|te|acl|hccl)\b", TOOLKIT),
     (r"No module named '?(?:decorator|scipy|attrs?|psutil|sympy|numpy|cloudpickle|cffi|yaml|pybind11)\b", MODULE),
@@ -28,7 +30,7 @@ REMEDIES = (
 
 
 def remedy(text: str) -> Optional[str]:
-    """What to do about an import that failed with this text; None when nothing is known of it."""
+    """What to do about an error with this text; None when nothing is known of it."""
     for pattern, what in REMEDIES:
         if re.search(pattern, text):
             library = re.search(r"(\S+\.so[\w.]*): cannot allocate", text)

@@ -47,7 +47,8 @@ class SimHost:
     disk_mb, disk_inodes   size of the file system below the work directory, and how many files and directories it
                   can hold; need the right to mount
     disk          how the work directory is strange, as network file systems are: its files belong to nobody whoever
-                  made them ("squashed"), renaming or locking fails; needs the right to mount and /dev/fuse
+                  made them ("squashed"), everybody may write to them ("open"), renaming or locking fails; needs the right
+                  to mount and /dev/fuse
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class SimHost:
         workdir_link: bool = False,
         disk_mb: int | None = None,
         disk_inodes: int | None = None,
-        disk: Literal["usual", "squashed", "no-rename", "no-locks"] = "usual",
+        disk: Literal["usual", "squashed", "open", "no-rename", "no-locks"] = "usual",
         **knobs: Any,
     ) -> None:
         self.name = name

@@ -273,6 +273,13 @@ def test_a_work_directory_that_is_strange_in_one_way_only(start: Start, kind: st
 
 
 @needs_root
+def test_a_work_directory_that_everybody_may_write_to(start: Start) -> None:
+    host = strange(start, "open")
+    told = on(host, f"cd {host.workdir} && umask 027 && mkdir a && echo > a/f && stat -c %a a a/f")
+    assert told.stdout == "772\n662\n"
+
+
+@needs_root
 def test_a_strange_disk_can_be_small_and_goes_with_the_host(start: Start) -> None:
     host = strange(start, "squashed", disk_mb=1)
     assert "No space left" in on(host, f"head -c 2000000 /dev/zero > {host.workdir}/x").stderr

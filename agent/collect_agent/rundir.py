@@ -41,7 +41,8 @@ class RunDir:
         for name, text in plan["files"].items():
             with open(self._in(name), "w", encoding="utf-8") as file:
                 file.write(text)
-        with open(self.plan, "w", encoding="utf-8") as file:
+        # The owner's alone: the options of a model may hold what nobody else should read.
+        with open(os.open(self.plan, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             json.dump(plan, file, indent=1)
         with open(self.reserve, "wb") as ballast:
             ballast.write(bytes(RESERVE_BYTES))

@@ -15,7 +15,7 @@ import traceback
 from types import FrameType
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from . import acquire, events, lease, manifest, presence, process, program, remains
+from . import acquire, events, lease, manifest, presence, process, program, remains, remedies
 from .failure import Failure
 from .rundir import ARCHIVE, RunDir
 
@@ -228,7 +228,8 @@ def _death(status: int, log: str) -> str:
     else:
         how = "ended with exit status {}".format(status)
     lines = [line for line in _tail(log) if line.strip()]
-    return "the profiling process {}{}".format(how, ": " + lines[-1] if lines else "")
+    cause = remedies.cann_error(lines) or (lines[-1] if lines else "")
+    return "the profiling process {}{}".format(how, cause and ": " + cause)
 
 
 def _os_failure(run: RunDir, error: OSError) -> Failure:

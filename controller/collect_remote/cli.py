@@ -175,6 +175,13 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_run_commands(commands)
 
+    doctor = commands.add_parser(
+        "doctor", parents=[_shared_options(argparse.SUPPRESS)], help="what would stop a collection, before it does"
+    )
+    doctor.add_argument("--host", action="append", metavar="NAME", help="of the inventory; again, or a,b, for more")
+    doctor.add_argument("--model", help="look for its files too")
+    doctor.set_defaults(command=_doctor)
+
     validate = commands.add_parser(
         "validate", parents=[_shared_options(argparse.SUPPRESS)], help="judge a profile: a directory or an archive"
     )
@@ -360,15 +367,33 @@ def _devices(options: argparse.Namespace) -> int:
         return _show_devices([_saved_devices(options, wish)], options)
     if options.map_file:
         raise UsageError("--map-file goes with --from-file", "leave it out: a host is asked for its own")
-    from . import inventory
     from .fleet import Fleet
 
-    known = inventory.load(options.inventory or Path("inventory.yaml"))
-    names = dict.fromkeys(name.strip() for names in options.host for name in names.split(","))
-    with Fleet([known.host(name) for name in names], wish) as fleet:
+    with Fleet(_hosts(options), wish) as fleet:
         if options.watch is None:
             return _show_devices(fleet.ask(), options)
         return _watch_devices(fleet, options)
+
+
+def _hosts(options: argparse.Namespace) -> list[Host]:
+    from . import inventory
+
+    known = inventory.load(options.inventory or Path("inventory.yaml"))
+    names = dict.fromkeys(name.strip() for names in options.host for name in names.split(","))
+    return [known.host(name) for name in names]
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    if options.host is None:
+        raise UsageError("--host is missing", "collect-remote doctor --host HOST[,HOST...] [--model MODEL]")
+    from . import doctor, doctor_report
+
+    reports = doctor.examine_all(_hosts(options), options.model)
+    if options.json:
+        _print_json(doctor_report.document(reports))
+    else:
+        sys.stdout.write(doctor_report.text(reports))
+    return doctor.worst(reports)
 
 
 def _saved_devices(options: argparse.Namespace, wish: Wish) -> Answer:

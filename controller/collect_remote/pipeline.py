@@ -16,10 +16,11 @@ from typing import Any
 from collect_agent import npu
 from collect_agent.acquire import described
 
-from . import __version__, deploy, store
+from . import __version__, checks, deploy, store
 from .bring import Result, bring, stopped
 from .devices import Group, Verdict, groups, out_of_reach, verdicts
 from .errors import Interrupted, NoFreeDevice, StorageError, from_agent
+from .estimate import need
 from .inventory import Host
 from .remote import Remote
 from .request import Request, window
@@ -27,7 +28,7 @@ from .routes import template
 from .routes.plan import Plan
 from .run import Run
 from .session import Log, OnEvent, session
-from .survey import Facts, check, survey
+from .survey import Facts, survey
 from .tenacity import Tenacity
 
 ORPHAN_S = 600.0  # without a follower
@@ -132,7 +133,7 @@ def deploy_agent(host: Host) -> str:
     with session(host, None) as (remote, log):
         log(stage="survey")
         facts = survey(remote, host, agent.name)
-        check(facts)
+        checks.require(checks.of_host(facts))
         if not facts.agent_present:
             log(stage="deploy")
             with remote.stream(f"umask 027\n{deploy.upload_script(agent, facts.workdir)}") as stream:
@@ -158,14 +159,16 @@ def _planned(
 
 def _plan(request: Request, host: Host) -> Plan:
     model = host.model(request.model)
-    return template.plan(request, window(request, model), model, host)
+    return template.plan(request, window(request, model), model)
 
 
 def _prepare(request: Request, host: Host, remote: Remote, log: Log) -> tuple[Facts, tuple[Verdict, ...]]:
     """What the host is like, and what may be used on it; NoFreeDevice when nobody wants to wait, or would in vain."""
     log(stage="survey")
     facts = Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name))
-    check(facts)
+    log(stage="survey", python=facts.python, why=facts.python_why, cann=facts.cann_version, setup=list(facts.setup))
+    model = host.model(request.model)
+    checks.require(checks.of_host(facts, need(request, window(request, model)), model))
     preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices}
     log(stage="choose", **preset)
     judged = verdicts(facts, request.wish)

@@ -140,6 +140,9 @@ def preset(visible_devices: str) -> str:
 def _detail(event: Event) -> str:
     if "visible_devices" in event:
         return preset(event["visible_devices"])
+    if event["stage"] == "survey" and "python" in event:
+        cann = f"CANN {event['cann'] or 'of no known version'} ({', '.join(event['setup']) or 'no script sourced'})"
+        return f"{event['python']} ({event['why']}), {cann}"
     if event["stage"] == "lease":
         return ", ".join(device["label"] for device in event["devices"])
     if event["stage"] == "wait":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .run import Run
     from .wire import Listed
 
+UNSHOWN = ("npu", "environment")  # of a host's facts: too long, and with secrets
 FOLLOWED_S = 15  # whoever follows says so every five seconds
 
 
@@ -59,7 +60,7 @@ def preview_document(preview: Preview) -> dict[str, Any]:
         "devices": [dataclasses.asdict(device) for device in preview.devices],
         "plan": dataclasses.asdict(preview.plan),
         "agent": {"name": preview.agent, "upload": not preview.facts.agent_present},
-        "facts": {key: value for key, value in dataclasses.asdict(preview.facts).items() if key != "npu"},
+        "facts": {key: value for key, value in dataclasses.asdict(preview.facts).items() if key not in UNSHOWN},
     }
 
 
@@ -69,7 +70,7 @@ def preview_text(preview: Preview) -> str:
     lines = [
         *(f"device    {device.label} {device.name}" for device in preview.devices),
         *([] if facts.visible_devices is None else [f"          {preset(facts.visible_devices)}"]),
-        f"python    {facts.python} ({versions})",
+        f"python    {facts.python} ({versions}): {facts.python_why}",
         f"setup     {', '.join(facts.setup) or 'none found'}",
         f"workdir   {facts.workdir}, {facts.free_bytes / 2**30:.1f} GiB free",
         f"agent     {preview.agent}, {'there already' if facts.agent_present else 'to be uploaded'}",

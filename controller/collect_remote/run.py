@@ -9,9 +9,9 @@ from typing import Any
 from collect_agent.events import MARK, Event
 
 from .deploy import Deployed
+from .environment import restore
 from .errors import RunFailed, UnreachableError, noise_error, one_line
 from .remote import Stream
-from .survey import environment, exports
 from .tenacity import Tenacity
 
 SILENCE_S = 60.0  # the agent beats every five seconds
@@ -76,11 +76,10 @@ class Run:
         return self._deployed.stream("send", self.directory, str(offset), after=" 2>/dev/null")
 
     def start_script(self) -> str:
-        """Source the environment, start the run and follow it."""
-        setup, host = self._deployed.facts.setup, self.remote.host
+        """Start the run in the environment that the survey has captured, and follow it."""
         return self._deployed.script(
             "start",
-            before=f"{environment(setup)}\n{exports(host)}",
+            before=restore(self._deployed.facts.environment),
             after=f" 3<<'PLAN'\n{json.dumps(self._document)}\nPLAN",
         )
 

@@ -24,28 +24,33 @@ conda() {{
 
 def install(
     home: Path,
+    seen: Path,
     base: python.Interpreter,
     path_lines: list[str],
     distributions: Mapping[str, str],
     places: Sequence[str],
     earlier: Sequence[str],
 ) -> None:
-    """Make the environments at `places` below `home`, each with the runtime, in place of the `earlier` ones."""
+    """Make the environments at `places` below `home`, each with the runtime, in place of the `earlier` ones.
+
+    Programs see `home` as `seen`.
+    """
     for gone in set(earlier) - set(places):
         shutil.rmtree(home / gone.split("/")[0], ignore_errors=True)
     for place in places:
         there = home / place
         _venv(there, base, path_lines, distributions)
         if "/envs/" in place:
-            _conda(home / place.partition("/envs/")[0], there, base)
+            root = place.partition("/envs/")[0]
+            _conda(home / root, seen / root, there, base)
         elif not place.startswith(".pyenv/"):
-            write(there / "bin" / "activate", ACTIVATE.format(place=there))
+            write(there / "bin" / "activate", ACTIVATE.format(place=seen / place))
 
 
-def _conda(root: Path, environment: Path, base: python.Interpreter) -> None:
+def _conda(root: Path, seen: Path, environment: Path, base: python.Interpreter) -> None:
     """What makes `root` an installation of conda, with a Python of its own that has no runtime."""
     _venv(root, base, [], {})
-    write(root / "etc" / "profile.d" / "conda.sh", CONDA_SH.format(root=root))
+    write(root / "etc" / "profile.d" / "conda.sh", CONDA_SH.format(root=seen))
     write(root / "conda-meta" / "history", "")
     write(environment / "conda-meta" / "history", "")
 

@@ -108,3 +108,7 @@ class Knobs:
     ".pyenv/versions/3.11.9"; python3 has none then."""
     sudo: Literal["of the machine", "waits", "no-terminal"] = "of the machine"
     """A sudo that wants a password: it waits for stdin, or says that a terminal is required."""
+    container_engine: Literal["docker", "podman", "nerdctl"] | None = None
+    """Under which name the program of the container engine is on the PATH; None: it is not."""
+    container_daemon: Literal["works", "denied", "down"] = "works"
+    """How the engine's daemon answers: not to this account ("denied"), or not at all."""

@@ -1,4 +1,4 @@
-"""What an administrator installs: npu-smi and the driver below /usr/local, sudo."""
+"""What an administrator installs: npu-smi and the driver below /usr/local, sudo, a container engine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from . import set_env
 from .files import write
 
+ENGINES = ("docker", "podman", "nerdctl")
 DRIVER = "/usr/local/Ascend/driver"
 
 # A password is asked for on the terminal; without one, sudo says so unless it was told to read stdin.
@@ -55,3 +56,12 @@ def sudo(programs: Path, kind: str) -> None:
         write(programs / "sudo", "#!/bin/sh\n" + SUDO[kind], mode=0o755)
     else:
         (programs / "sudo").unlink(missing_ok=True)
+
+
+def container_engine(programs: Path, text: str, name: str | None) -> None:
+    """The program `text` of the container engine, under that name alone."""
+    for known in ENGINES:
+        if known == name:
+            write(programs / known, text, mode=0o755)
+        else:
+            (programs / known).unlink(missing_ok=True)

@@ -81,3 +81,8 @@ def software(knobs: Knobs) -> str:
     lines = [f"version {name} {version}" for name, version in knobs.versions.items()]
     lines += [f"library {name}" for name in knobs.libraries]
     return "".join(line + "\n" for line in [*lines, f"import {knobs.torch_npu_import}"])
+
+
+def engine(knobs: Knobs, containers: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the program of the container engine is told (see ``hostside.engine``)."""
+    return {"engine": knobs.container_engine, "daemon": knobs.container_daemon, "containers": containers}

@@ -39,8 +39,8 @@ def place(home: Path, version: str) -> Path:
     return home / "Ascend" / "ascend-toolkit" / version
 
 
-def install(home: Path, tools: Path | None, knobs: Knobs) -> None:
-    """Make ``HOME/Ascend`` what the knobs say.
+def install(home: Path, seen: Path, tools: Path | None, knobs: Knobs) -> None:
+    """Make ``HOME/Ascend`` what the knobs say; programs see `home` as `seen`.
 
     A version has the contents of `tools`, or for the light runtime (None) what that looks for.  What the knobs do not
     ask for goes; the rest stays as it is, for the programs that use it.
@@ -51,12 +51,15 @@ def install(home: Path, tools: Path | None, knobs: Knobs) -> None:
         if there not in wanted:
             shutil.rmtree(there)
     for version in knobs.cann:
-        _version(place(home, version), version, tools, knobs)
+        _version(place(home, version), place(seen, version), version, tools, knobs)
     old = [version for version in knobs.cann if not _is_new(version)]
     new = [version for version in knobs.cann if _is_new(version)]
-    _top(base / "ascend-toolkit" / "latest", base / "ascend-toolkit" / "set_env.sh", old, knobs)
-    _top(base / "cann", None, new, knobs)
-    _nnal(base / "nnal", knobs)
+    _latest(base / "ascend-toolkit" / "latest", old, knobs)
+    _latest(base / "cann", new, knobs)
+    script = set_env.TOOLKIT.format(home=seen / "Ascend" / "ascend-toolkit" / "latest")
+    text = set_env.script(script, _chosen(old, knobs), knobs.set_env_faults) if old else ""
+    _present(base / "ascend-toolkit" / "set_env.sh", text, bool(old) and knobs.set_env)
+    _nnal(base / "nnal", seen / "Ascend" / "nnal", knobs)
 
 
 def _is_new(version: str) -> bool:
@@ -64,7 +67,7 @@ def _is_new(version: str) -> bool:
     return (int(major), int(minor)) >= NEW_LAYOUT
 
 
-def _version(toolkit: Path, version: str, tools: Path | None, knobs: Knobs) -> None:
+def _version(toolkit: Path, seen: Path, version: str, tools: Path | None, knobs: Knobs) -> None:
     if tools is None:
         for folder in ("opp", "compiler", "python/site-packages"):
             (toolkit / folder).mkdir(parents=True, exist_ok=True)
@@ -76,9 +79,9 @@ def _version(toolkit: Path, version: str, tools: Path | None, knobs: Knobs) -> N
                 link(toolkit / entry.name, entry)
     _msprof(toolkit, tools, knobs)
     write(toolkit / "version.cfg", f"# version: 1.0\nruntime_running_version=[{version}:{version}]\n")
-    info = INSTALL_INFO.format(version=version, arch=platform.machine(), path=toolkit)
+    info = INSTALL_INFO.format(version=version, arch=platform.machine(), path=seen)
     write(toolkit / ARCH / "ascend_toolkit_install.info", info)
-    text = set_env.script(set_env.TOOLKIT.format(home=toolkit), version, knobs.set_env_faults)
+    text = set_env.script(set_env.TOOLKIT.format(home=seen), version, knobs.set_env_faults)
     write(toolkit / "bin" / "setenv.bash", text)
     if _is_new(version):
         _present(toolkit / "set_env.sh", text, knobs.set_env)
@@ -100,26 +103,26 @@ def _msprof(toolkit: Path, tools: Path | None, knobs: Knobs) -> None:
         (toolkit / "bin" / "msprof").unlink(missing_ok=True)
 
 
-def _top(latest: Path, script: Path | None, versions: Sequence[str], knobs: Knobs) -> None:
-    """The link that stands for one of `versions`, and the script beside it that follows the link."""
+def _chosen(versions: Sequence[str], knobs: Knobs) -> str:
+    return knobs.cann_latest if knobs.cann_latest in versions else versions[-1]
+
+
+def _latest(latest: Path, versions: Sequence[str], knobs: Knobs) -> None:
+    """The link that stands for one of `versions`."""
     if versions:
-        chosen = knobs.cann_latest if knobs.cann_latest in versions else versions[-1]
+        chosen = _chosen(versions, knobs)
         link(latest, Path(f"cann-{chosen}" if _is_new(chosen) else chosen))
-        text = set_env.script(set_env.TOOLKIT.format(home=latest), chosen, knobs.set_env_faults)
     else:
         latest.unlink(missing_ok=True)
-        text = ""
-    if script:
-        _present(script, text, bool(versions) and knobs.set_env)
 
 
-def _nnal(nnal: Path, knobs: Knobs) -> None:
+def _nnal(nnal: Path, seen: Path, knobs: Knobs) -> None:
     if not knobs.nnal:
         shutil.rmtree(nnal, ignore_errors=True)
         return
-    home = nnal / "atb" / "latest" / "atb" / "cxx_abi_1"
-    write(home / "lib" / "libatb.so", "")
-    write(nnal / "atb" / "set_env.sh", set_env.ATB.format(home=home), mode=0o755)
+    home = Path("atb") / "latest" / "atb" / "cxx_abi_1"
+    write(nnal / home / "lib" / "libatb.so", "")
+    write(nnal / "atb" / "set_env.sh", set_env.ATB.format(home=seen / home), mode=0o755)
 
 
 def _present(path: Path, text: str, wanted: bool) -> None:

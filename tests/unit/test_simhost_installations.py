@@ -227,3 +227,62 @@ def test_a_work_directory_with_another_name_that_is_a_link(start: Start) -> None
     assert host.inventory_entry()["workdir"] == str(host.root / "data@1:00" / "work")
     assert on(host, f"cd {host.workdir} && pwd -P").stdout == f"{host.root}/storage\n"
     assert on(host, f"head -c 2000000 /dev/zero > {host.workdir}/x").returncode != 0
+
+
+def strange(start: Start, kind: str, **options: object) -> SimHost:
+    """A host whose work directory is strange; skips where that cannot be."""
+    try:
+        return start(disk=kind, **options)
+    except (PermissionError, FileNotFoundError) as error:
+        pytest.skip(str(error))
+
+
+SQLITE = "python3 -c \"import sqlite3; c = sqlite3.connect('x.db'); c.execute('create table t (a)'); c.commit()\""
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["usual", "squashed", "no-rename", "no-locks"])
+def test_a_work_directory_that_is_strange_in_one_way_only(start: Start, kind: str) -> None:
+    host = strange(start, kind)
+    work = f"cd {host.workdir} && "
+    assert (
+        on(host, work + "mkdir -m 700 a && mkdir a/b && echo one > a/f && echo two >> a/f && ln -s f a/l").returncode
+        == 0
+    )
+    assert on(
+        host, work + "cat a/l; ls -A a; stat -c %a a; stat -c '%a %s' a/f; rm a/l; rmdir a/b; ls -A a"
+    ).stdout == ("one\ntwo\nb\nf\nl\n700\n644 8\nf\n")
+    owner = "65534 65534\n" if kind == "squashed" else "0 0\n"
+    assert on(host, work + "stat -c '%u %g' a/f").stdout == owner
+    renamed = on(host, work + "mv -T a/f a/g && cat a/g && mkdir b && mv b c && ls")
+    assert (renamed.returncode == 0) == (kind != "no-rename"), renamed.stderr
+    for command in (SQLITE, "flock lock true"):
+        locked = on(host, work + command)
+        assert (locked.returncode == 0) == (kind != "no-locks"), locked.stderr
+    fill = "python3 -c \"open('n', 'wb').write(bytes(range(256)) * 4096)\""
+    assert on(host, f"{work}{fill} && wc -c < n && head -c 300000 n | tail -c 1 | od -An -tu1").stdout.split() == [
+        "1048576",
+        "223",
+    ]
+    assert (
+        on(host, work + "truncate -s 5 n && chmod 640 n && touch -d @1000 n && stat -c '%a %s %Y' n").stdout
+        == "640 5 1000\n"
+    )
+    assert on(host, work + "exec 5<>n; rm n; echo more >&5; stat -Lc %h /dev/fd/5").stdout == "0\n"
+    assert (host.workdir / "lock").exists() or kind == "no-locks"
+
+
+@needs_root
+def test_a_work_directory_that_everybody_may_write_to(start: Start) -> None:
+    host = strange(start, "open")
+    told = on(host, f"cd {host.workdir} && umask 027 && mkdir a && echo > a/f && stat -c %a a a/f")
+    assert told.stdout == "772\n662\n"
+
+
+@needs_root
+def test_a_strange_disk_can_be_small_and_goes_with_the_host(start: Start) -> None:
+    host = strange(start, "squashed", disk_mb=1)
+    assert "No space left" in on(host, f"head -c 2000000 /dev/zero > {host.workdir}/x").stderr
+    assert str(host.workdir) in Path("/proc/mounts").read_text()
+    host.stop()
+    assert str(host.workdir) not in Path("/proc/mounts").read_text()

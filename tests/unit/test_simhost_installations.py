@@ -24,11 +24,11 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="mounts need root")
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start hosts with the light runtime and knobs."""
+    """Start hosts with the light runtime, a plain login shell, and knobs."""
     with ExitStack() as running:
 
         def started(**options: object) -> SimHost:
-            return running.enter_context(SimHost(tmp_path / "host", server="asyncssh", **options))
+            return running.enter_context(SimHost(tmp_path / "host", server="asyncssh", login_shell="sh", **options))
 
         yield started
 
@@ -274,6 +274,13 @@ def test_a_work_directory_that_is_strange_in_one_way_only(start: Start, kind: st
     )
     assert on(host, work + "exec 5<>n; rm n; echo more >&5; stat -Lc %h /dev/fd/5").stdout == "0\n"
     assert (host.workdir / "lock").exists() or kind == "no-locks"
+
+
+@needs_root
+def test_a_work_directory_that_everybody_may_write_to(start: Start) -> None:
+    host = strange(start, "open")
+    told = on(host, f"cd {host.workdir} && umask 027 && mkdir a && echo > a/f && stat -c %a a a/f")
+    assert told.stdout == "772\n662\n"
 
 
 @needs_root

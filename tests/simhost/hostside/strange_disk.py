@@ -1,6 +1,7 @@
 """A file system in user space that shows a directory and is strange in one way, as network file systems can be.
 
 ``squashed``   every file belongs to nobody (65534), whoever made it
+``open``       everybody may write to every file and directory, whatever the umask
 ``no-rename``  renaming fails: EIO
 ``no-locks``   locks fail: ENOLCK
 
@@ -18,7 +19,7 @@ import struct
 import sys
 
 NOBODY = 65534
-KINDS = ("squashed", "no-rename", "no-locks")
+KINDS = ("squashed", "open", "no-rename", "no-locks")
 _NOSUID_NODEV = 2 | 4
 _POSIX_LOCKS, _ATOMIC_TRUNC, _BIG_WRITES, _FLOCK_LOCKS = 1 << 1, 1 << 3, 1 << 5, 1 << 10
 _MAX_WRITE = 1 << 17
@@ -261,11 +262,12 @@ class Disk:
     def _attributes(self, path: str | int) -> bytes:
         found = os.stat(path, **self._itself(path))
         owner = (NOBODY, NOBODY) if self.kind == "squashed" else (found.st_uid, found.st_gid)
+        mode = found.st_mode | 0o022 if self.kind == "open" else found.st_mode
         times = [divmod(time, 10**9) for time in (found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns)]
         return struct.pack(
             "<QQQQQQIIIIIIIIII",
             found.st_ino, found.st_size, found.st_blocks, *(whole for whole, _ in times), *(rest for _, rest in times),
-            found.st_mode, found.st_nlink, *owner, found.st_rdev & 0xFFFFFFFF, 4096, 0,
+            mode, found.st_nlink, *owner, found.st_rdev & 0xFFFFFFFF, 4096, 0,
         )  # fmt: skip
 
 

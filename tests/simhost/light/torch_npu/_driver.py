@@ -53,6 +53,28 @@ def chips() -> List[Chip]:
     return sorted(Chip(*(int(cell) for cell in row[:5]), row[5], int((row[6:] or row)[0])) for row in rows)  # type: ignore[arg-type]
 
 
+def leave_files() -> None:
+    """What CANN writes on a host when a device is first used: its log, what it compiles, and the cache of that.
+
+    The places are those of CANN's references of ASCEND_PROCESS_LOG_PATH, ASCEND_WORK_PATH and ASCEND_CACHE_PATH.
+    """
+    if _root() is None:
+        return
+    home, environment = os.path.expanduser("~"), os.environ
+    work = environment.get("ASCEND_WORK_PATH")
+    log = environment.get("ASCEND_PROCESS_LOG_PATH") or (work and work + "/log") or home + "/ascend/log"
+    cache = environment.get("ASCEND_CACHE_PATH") or home + "/atc_data"
+    pid = os.getpid()
+    for folder, name in (
+        (log + "/debug/plog", "plog-{}.log".format(pid)),
+        ((work or os.getcwd()) + "/kernel_meta", "kernel_meta_{}.json".format(pid)),
+        (cache + "/kernel_cache", "{}.o".format(pid)),
+    ):
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, name), "w") as file:
+            file.write("[INFO] simulated\n")
+
+
 def visible(all_chips: List[Chip]) -> List[Chip]:
     """The devices that ``ASCEND_RT_VISIBLE_DEVICES`` leaves, numbered anew from 0.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -39,8 +41,9 @@ class Container:
     user      whose processes are those that do not say it: "root", "ascend" (1000), or any other uid
     visible   the host's logic ids of its devices, which it counts anew from 0; all unless given
 
-    `runtime`, `python`, `ascend_venv` and knobs are those of ``SimHost``; the knob `env` is that of the image.  `home`,
-    `workdir` and `tmp` are paths inside; :meth:`outside` tells where they are on the machine.
+    `runtime`, `python`, `ascend_venv` and knobs are those of ``SimHost``; the knob `env` is that of the image, and
+    those of SSH sessions mean nothing here.  `home`, `workdir` and `tmp` are paths inside; :meth:`outside` tells where
+    they are on the machine.
     """
 
     def __init__(
@@ -58,8 +61,10 @@ class Container:
         ascend_venv: Path | None = None,
         **knobs: Any,
     ) -> None:
-        if os.getuid() != 0:
-            raise PermissionError("a container has namespaces and mounts of its own: it needs root")
+        if os.getuid() != 0 or not _can_unshare():
+            raise PermissionError(
+                "a container has namespaces and mounts of its own: it needs root and the right to them"
+            )
         self.name, self.image, self.labels, self.user = name, image, dict(labels or {}), str(user)
         self.knobs = Knobs(**knobs)
         self.host, self.chip = host, host.chip
@@ -116,13 +121,8 @@ class Container:
             session.utilities(self.folder / "image" / "usr-bin")
 
     def start(self) -> None:
-        """What ``docker start`` does.  Raises RuntimeError when it cannot run, PermissionError without the right to."""
-        try:
-            engine.start(self.facts())
-        except RuntimeError as error:
-            if "ermitted" in str(error) or "denied" in str(error):
-                raise PermissionError(f"namespaces cannot be made here: {error}") from error
-            raise
+        """What ``docker start`` does.  Raises RuntimeError when it cannot run."""
+        engine.start(self.facts())
 
     def stop(self) -> None:
         """What ``docker stop`` does: all its processes end."""
@@ -196,6 +196,12 @@ class Container:
 
     def _driver_version(self) -> str:
         return self.knobs.driver_version or self.host._driver_version()
+
+
+@functools.lru_cache(maxsize=1)
+def _can_unshare() -> bool:
+    command = ["unshare", "--mount", "--uts", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def _give(folder: Path, uid: int) -> None:

@@ -168,6 +168,7 @@ def test_a_killed_client_leaves_the_program_alone(host: SimHost) -> None:
     client = session(host, f"exec docker exec -i vllm sh -c {shlex.quote(script)}")
     assert client.stdout is not None
     inner = int(client.stdout.readline())
+    until(lambda: len(container.processes()) == 2)  # the shell, and cat
     begun = container.processes()
     assert inner not in begun
     assert set(host.processes()) == {client.pid, *begun}

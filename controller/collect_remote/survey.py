@@ -73,12 +73,9 @@ class _Told:
         self.sourced: list[str] = []
         self.canns: list[tuple[str, str]] = []
         self.noise: list[str] = []
-        self.before: tuple[str, ...] = ()
 
     def take(self, word: str, detail: str) -> None:
-        if word == "hello":
-            self.before = tuple(self.noise[:5])
-        elif word == "use":
+        if word == "use":
             self.begun.append(detail)
         elif word == "used":
             self.sourced.append(detail)
@@ -114,7 +111,8 @@ def survey(remote: Remote, host: Host, agent: str) -> Facts:
                 word, _, detail = answer.partition(" ")
                 told.noise += filter(None, [one_line(before)])
                 if word == "facts" and (found := _document(detail)) is not None:
-                    return _facts(found, told)
+                    greeting = (line for line in stream.greeting if line and not line.startswith(MARK))
+                    return _facts(found, told, tuple(greeting)[:5])
                 if word in _COMPLAINTS:
                     raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
                 told.take(word, detail)
@@ -174,7 +172,7 @@ def _old_python(version: str) -> CollectError:
 _COMPLAINTS = {"no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
 
 
-def _facts(answer: dict[str, Any], told: _Told) -> Facts:
+def _facts(answer: dict[str, Any], told: _Told, greeting: tuple[str, ...]) -> Facts:
     python = answer["python"]
     version = tuple(python["version"])
     if version < OLDEST_PYTHON:
@@ -186,7 +184,7 @@ def _facts(answer: dict[str, Any], told: _Told) -> Facts:
         others=tuple(python["others"]),
         setup=tuple(told.sourced),
         canns=tuple(told.canns),
-        noise=told.before,
+        noise=greeting,
         cann_version=cann_version(answer["cann_place"], answer["cann_version"]),
         driver_version=_version(answer["driver_version"]) or _of_npu_smi(answer["npu"]),
         environment=kept(answer["environment"]),

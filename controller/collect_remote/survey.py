@@ -148,7 +148,7 @@ def check(facts: Facts) -> None:
 
 def environment(setup: tuple[str, ...]) -> str:
     """Shell lines that source exactly these scripts, quietly, whatever they return."""
-    return "\n".join(f". {shlex.quote(path)} >/dev/null 2>&1" for path in setup)
+    return "\n".join(f". {shlex.quote(path)} </dev/null >/dev/null 2>&1" for path in setup)
 
 
 def exports(host: Host) -> str:

@@ -60,16 +60,17 @@ class Deployed:
         self.present = facts.agent_present
         """Whether it is there: what has answered, is."""
 
-    def stream(self, command: str, *arguments: str, before: str = "", after: str = "") -> Stream:
-        """Start a command of the agent; `before` are shell lines in front of it, `after` ends its own line.
-
-        UnreachableError when no channel can be had.
-        """
+    def script(self, command: str, *arguments: str, before: str = "", after: str = "") -> str:
+        """Shell lines that run a command of the agent; `before` come in front of it, `after` ends its own line."""
         path, workdir = self.agent.path(self.facts.workdir), self.facts.workdir
         # The agent needs the standard library alone: -I -S keep the host's site-packages out, and start faster.
         line = "exec " + shlex.join([self.facts.python, "-I", "-S", path, command, *arguments])
         upload = "" if self.present else upload_script(self.agent, workdir)
-        return self.remote.stream(f"umask 027\n{upload}\n{before}\n{line}{after}")
+        return f"umask 027\n{upload}\n{before}\n{line}{after}"
+
+    def stream(self, command: str, *arguments: str, after: str = "") -> Stream:
+        """Start a command of the agent. UnreachableError when no channel can be had."""
+        return self.remote.stream(self.script(command, *arguments, after=after))
 
 
 def upload_script(agent: Agent, workdir: str) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 from . import deploy, store
 from .bring import Result, bring
 from .deploy import Deployed
-from .errors import RunFailed, UsageError, noise_error
+from .errors import RunFailed, UnreachableError, UsageError, noise_error
 from .inventory import Host
 from .remote import Remote
 from .run import Run, events
 from .session import OnEvent, session
 from .survey import survey
+from .tenacity import Tenacity
 from .wire import Listed, listed_runs
 
 ANSWER_S = 60.0
@@ -94,7 +95,7 @@ def clean(
 
 
 def _deployed(remote: Remote, host: Host) -> Deployed:
-    return Deployed(remote, survey(remote, host, deploy.build().name))
+    return Deployed(remote, Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name)))
 
 
 def _find(deployed: Deployed, run_id: str) -> Listed:
@@ -110,10 +111,16 @@ def _listed(deployed: Deployed) -> tuple[Listed, ...]:
 
 
 def _ask(deployed: Deployed, command: str, *arguments: str) -> dict[str, Any]:
-    """The one answer of a command of the agent."""
+    """The one answer of a command of the agent, which may be given twice."""
+    return Tenacity(deployed.remote).persist(lambda: _answer(deployed, command, *arguments))
+
+
+def _answer(deployed: Deployed, command: str, *arguments: str) -> dict[str, Any]:
     with deployed.stream(command, *arguments) as stream:
         for event in events(stream, timeout=ANSWER_S):
             return event
+        if stream.status() == -1:
+            raise UnreachableError("the connection broke")
         said = stream.noise[-1] if stream.noise else "it printed nothing"
         raise noise_error(stream.noise) or RunFailed(
             f"the agent did not answer {command!r}: {said}", "log in to the host and look what is wrong with it"

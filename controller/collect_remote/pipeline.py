@@ -29,6 +29,7 @@ from .routes.plan import Plan
 from .run import Run
 from .session import Log, OnEvent, session
 from .survey import Facts, survey
+from .tenacity import Tenacity
 
 ORPHAN_S = 600.0  # without a follower
 ORPHAN_SLACK_S = 60.0  # more than a controller tries to come back
@@ -164,7 +165,7 @@ def _plan(request: Request, host: Host) -> Plan:
 def _prepare(request: Request, host: Host, remote: Remote, log: Log) -> tuple[Facts, tuple[Verdict, ...]]:
     """What the host is like, and what may be used on it; NoFreeDevice when nobody wants to wait, or would in vain."""
     log(stage="survey")
-    facts = survey(remote, host, deploy.build().name)
+    facts = Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name))
     log(stage="survey", python=facts.python, why=facts.python_why, cann=facts.cann_version, setup=list(facts.setup))
     model = host.model(request.model)
     checks.require(checks.of_host(facts, need(request, window(request, model)), model))

@@ -15,6 +15,7 @@ from .remote import Stream
 from .tenacity import Tenacity
 
 SILENCE_S = 60.0  # the agent beats every five seconds
+STOP_S = 30.0  # to get through to a host whose connection is lost, for somebody who wants to leave
 ENDS = 5  # of a follower, one after the other, on a sound connection
 
 
@@ -60,26 +61,33 @@ class Run:
 
     def stop(self) -> list[int]:
         """End the run on the host; pids that could not be ended. UnreachableError when the host does not answer."""
-        if not self.remote.is_open:
-            self.remote.reopen(10.0)
+        return Tenacity(self.remote, STOP_S).persist(self._stop)
+
+    def _stop(self) -> list[int]:
         with self._deployed.stream("stop", self.directory) as stream:
             for event in events(stream, timeout=60.0, within=90.0):
                 return [int(pid) for pid in event["left"]]
+            if stream.status() == -1:
+                raise UnreachableError("the connection broke")
         raise RunFailed(f"the agent did not stop run {self.id}: {_last(stream)}", f"look at {self.directory}")
 
     def send(self, offset: int) -> Stream:
         """The result files of the run, as `collect_agent.send` writes them, from a byte offset on."""
         return self._deployed.stream("send", self.directory, str(offset), after=" 2>/dev/null")
 
-    def _stream(self) -> Stream:
-        """To start is safe to repeat: as long as nothing was heard of the run, nobody knows whether it was."""
-        if self._after or self._document is None:
-            return self._deployed.stream("follow", self.directory, str(self._after))
-        return self._deployed.stream(
+    def start_script(self) -> str:
+        """Restore the environment that the survey captured, start the run and follow it."""
+        return self._deployed.script(
             "start",
             before=restore(self._deployed.facts.environment),
             after=f" 3<<'PLAN'\n{json.dumps(self._document)}\nPLAN",
         )
+
+    def _stream(self) -> Stream:
+        """To start is safe to repeat: as long as nothing was heard of the run, nobody knows whether it was."""
+        if self._after or self._document is None:
+            return self._deployed.stream("follow", self.directory, str(self._after))
+        return self.remote.stream(self.start_script())
 
     def _recover(self, tenacity: Tenacity, lost: UnreachableError) -> None:
         try:

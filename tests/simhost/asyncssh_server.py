@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,9 +43,16 @@ class AsyncSshServer:
         self._server: asyncssh.SSHAcceptor | None = None
         self._connections: set[asyncssh.SSHServerConnection] = set()
         self.log = folder / "sshd.log"
+        self.settings: Mapping[str, str] = {}
+        self.banner = ""
 
     def start(self, port: int) -> int:
-        """Start on `port`, or on a free one when it is 0; the port.  Raises OSError when it is taken."""
+        """Start on `port`, or on a free one when it is 0; the port.
+
+        Raises OSError when it is taken, ValueError for settings of OpenSSH.
+        """
+        if self.settings:
+            raise ValueError(f"this server is not OpenSSH: it does not know {', '.join(self.settings)}")
         self._server = _wait(self._listen(port))
         self._note(f"Server listening on {self._address} port {self._server.get_port()}.")
         return self._server.get_port()
@@ -185,6 +192,8 @@ class _Account(asyncssh.SSHServer):
         keys = self._server._folder / "authorized_keys"
         if username == pwd.getpwuid(os.getuid()).pw_name and keys.stat().st_size:
             self._connection.set_authorized_keys(str(keys))
+        if self._server.banner:
+            self._connection.send_auth_banner(self._server.banner)
         return True
 
     def public_key_auth_supported(self) -> bool:

@@ -14,10 +14,10 @@ def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{next(_count)}")
 
 
-def write(path: Path, text: str, mode: int = 0o644) -> None:
+def write(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Write or replace a file."""
     aside = _aside(path)
-    aside.write_text(text, encoding="utf-8")
+    aside.write_bytes(content if isinstance(content, bytes) else content.encode())
     aside.chmod(mode)
     aside.replace(path)
 

@@ -47,8 +47,8 @@ class SimHost:
     disk_mb, disk_inodes   size of the file system below the work directory, and how many files and directories it
                   can hold; need the right to mount
     disk          how the work directory is strange, as network file systems are: its files belong to nobody whoever
-                  made them ("squashed"), everybody may write to them ("open"), renaming or locking fails; needs the right
-                  to mount and /dev/fuse
+                  made them ("squashed"), everybody may write to them ("open"), renaming or locking fails; needs the
+                  right to mount and /dev/fuse
     """
 
     def __init__(
@@ -95,8 +95,9 @@ class SimHost:
         limits = {"size": disk_mb and f"{disk_mb}m", "nr_inodes": disk_inodes}
         self._disk = Disk(self.workdir, self.root / "storage" if workdir_link else None, limits, disk)
         self._ascend_venv = ascend_venv
-        self._software = Software(self.root, self.home, self.dir, runtime, python, ascend_venv)
         self._ssh = self.root / "ssh"
+        self.host_key_file = self._ssh / "host_key"
+        self._software = Software(self.root, self.home, self.dir, runtime, python, ascend_venv)
         self._running = False
         self._server = _server(server)(self._ssh, self.session, ADDRESS)
         self.log: Path = self._server.log
@@ -113,18 +114,17 @@ class SimHost:
             folder.mkdir(parents=True, exist_ok=True)
         self._share_devices()
         self._client_key = keys.stored(self.identity_file, keys.client_pair())
-        self._host_key = keys.stored(self._ssh / "host_key", keys.generate())
+        self._host_key = keys.stored(self.host_key_file, keys.generate(self.knobs.host_key_kind))
         self._other_key = keys.generate().public
         self._software.find()
         self._apply()
         try:
             self._disk.start()
-            self.port = self._server.start(self.port)
+            self._serve()
         except BaseException:
             self.stop()
             raise
         self._running = True
-        self._announce()
         return self
 
     def stop(self) -> None:
@@ -244,6 +244,20 @@ class SimHost:
         """Cut every present connection; the processes of the sessions are left alone."""
         self._server.drop_connections()
 
+    def kill_server(self) -> None:
+        """Kill the server with its connections; the processes of the sessions are left alone."""
+        self._server.stop()
+
+    def restart_server(self) -> None:
+        """Start the server again on the same port, after :meth:`kill_server` or in place of the one that runs."""
+        self._server.stop()
+        self._serve()
+
+    def _serve(self) -> None:
+        self._server.settings, self._server.banner = self.knobs.sshd, self.knobs.banner
+        self.port = self._server.start(self.port)
+        self._announce()
+
     def _share_devices(self) -> None:
         """What tells who uses a device: of its own, or the host's in a container."""
         if self._host is not None and self not in self._host._containers:
@@ -262,22 +276,32 @@ class SimHost:
         programs = self.root / "bin"
         self._software.apply(knobs, self._driver_version())
         path = f"{programs}:/usr/bin:/bin"
-        if knobs.python3 == "missing":  # nor may the machine's own show
-            session.utilities(self.root / "usr-bin")
-            path = f"{programs}:{self.root / 'usr-bin'}"
+        if without := self._missing():  # nor may the machine's own show
+            utilities = self.root / "-".join(("usr-bin-without", *without))
+            session.utilities(utilities, without)
+            path = f"{programs}:{utilities}"
+        shell = session.login_shell(knobs.login_shell)
         environment = {
             "HOME": str(self.home),
             "USER": self.user,
             "LOGNAME": self.user,
-            "SHELL": "/bin/sh",
+            "SHELL": shell,
             "PATH": path,
             "SIMHOST": str(self.dir),
             **knobs.env,
         }
         local = self.usr_local if knobs.npu_smi == "outside" or knobs.driver else None
-        session.install(self.session, self.home, environment, knobs.umask, knobs.login_noise, local)
+        session.set_rc(self.home, knobs.login_shell, knobs.login_noise, knobs.rc)
+        session.install(
+            self.session, self.home, environment, umask=knobs.umask, shell=shell, motd=knobs.motd, local=local
+        )
         self.tell()
-        write(self._ssh / "authorized_keys", self._client_key + "\n" if knobs.accept_key else "", mode=0o600)
+        accepted = [self._client_key] * knobs.accept_key + list(knobs.authorized_keys)
+        write(self._ssh / "authorized_keys", "".join(f"{line}\n" for line in accepted), mode=0o600)
+
+    def _missing(self) -> list[str]:
+        """How the names of the machine's programs begin that the host does not have."""
+        return ["python", "pypy", "py3"] * (self.knobs.python3 == "missing") + ["bash"] * (not self.knobs.bash)
 
     def _driver_version(self) -> str:
         of_host = self._host._driver_version() if self._host else chips.CHIPS[self.chip].driver

@@ -11,8 +11,26 @@ from typing import Any, Literal
 class Knobs:
     """Every field can be given to :class:`SimHost` and changed while it runs (``set_state``)."""
 
+    login_shell: Literal["sh", "dash", "bash", "rbash", "csh", "tcsh", "zsh", "fish"] = "bash"
+    """The account's login shell, which runs every command; FileNotFoundError where the machine does not have it."""
+    rc: str | bytes = ""
+    """Lines of the rc file that `login_shell` reads for a remote command, in its language: bash .bashrc, csh .cshrc,
+    tcsh .tcshrc, zsh .zshenv, fish config.fish.  sh and dash read none: ValueError."""
     login_noise: str = ""
-    """Text that the account's rc file prints on stdout, and again on stderr, in every session."""
+    """Text that the same file prints first, on stdout and again on stderr, in every session."""
+    bash: bool = True
+    """Whether there is a bash on the PATH."""
+    banner: str = ""
+    """What the server says before the login; counts from its next start on."""
+    motd: str = ""
+    """The message of the day: what a session without a command prints first."""
+    sshd: Mapping[str, str] = field(default_factory=dict)
+    """Settings of OpenSSH's sshd, before its others, e.g. ``{"RekeyLimit": "1M", "MaxStartups": "1"}``; count from
+    its next start on.  The server asyncssh takes none: ValueError."""
+    host_key_kind: Literal["ed25519", "rsa", "ecdsa"] = "ed25519"
+    """The server's host key; one that is already in the host's directory stays."""
+    authorized_keys: Sequence[str] = ()
+    """Lines of authorized_keys besides the client's own key, whose place they take without `accept_key`."""
     env: Mapping[str, str] = field(default_factory=dict)
     """More variables of every session, e.g. ``{"ASCEND_RT_VISIBLE_DEVICES": "2,3"}``."""
     umask: int = 0o022

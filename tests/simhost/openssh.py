@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 CONFIG = """\
@@ -73,12 +74,17 @@ def free_port(address: str) -> int:
 
 
 class OpenSshServer:
-    """Serves the program `session`, which runs ``$SSH_ORIGINAL_COMMAND``, on `address`; files in `folder`."""
+    """Serves the program `session`, which runs ``$SSH_ORIGINAL_COMMAND``, on `address`; files in `folder`.
+
+    `settings` (lines of sshd_config, before ours) and `banner` count from the next start on.
+    """
 
     def __init__(self, folder: Path, session: Path, address: str) -> None:
         self._folder, self._session, self._address = folder, session, address
         self._child: subprocess.Popen[bytes] | None = None
         self.log = folder / "sshd.log"
+        self.settings: Mapping[str, str] = {}
+        self.banner = ""
 
     def start(self, port: int) -> int:
         """Start on `port`, or on a free one when it is 0; the port.  Raises RuntimeError: sshd's words."""
@@ -91,7 +97,13 @@ class OpenSshServer:
         return chosen
 
     def _try(self, port: int, deadline: float) -> bool:
-        config = CONFIG.format(
+        banner = self._folder / "banner"
+        banner.write_text(self.banner, encoding="utf-8")
+        # Of a setting that is there twice, sshd takes the first.
+        config = "".join(f"{name} {value}\n" for name, value in self.settings.items())
+        if self.banner:
+            config += f'Banner "{banner}"\n'
+        config += CONFIG.format(
             port=port,
             address=self._address,
             folder=self._folder,

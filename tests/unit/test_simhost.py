@@ -6,62 +6,22 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import paramiko
 import pytest
 
-from simhost import SimHost, openssh
+from sessions import connected, needs_sshd, run, until
+from simhost import SimHost
 
 Start = Callable[..., SimHost]
-
-needs_sshd = pytest.mark.skipif(openssh.sshd() is None, reason="no usable sshd on this machine")
 
 
 @pytest.fixture(params=[pytest.param("openssh", marks=needs_sshd), "asyncssh"])
 def server(request: pytest.FixtureRequest) -> str:
     """The kind of server."""
     return str(request.param)
-
-
-@contextmanager
-def connected(host: SimHost, sock: paramiko.Channel | None = None) -> Iterator[paramiko.SSHClient]:
-    """A strict paramiko client of `host`."""
-    with paramiko.SSHClient() as client:
-        client.load_host_keys(str(host.known_hosts))
-        client.connect(
-            host.address,
-            host.port,
-            host.user,
-            key_filename=str(host.identity_file),
-            sock=sock,
-            allow_agent=False,
-            look_for_keys=False,
-            timeout=10,
-        )
-        yield client
-
-
-def run(client: paramiko.SSHClient, command: str, data: bytes = b"") -> tuple[int, bytes, bytes]:
-    """(status, stdout, stderr) of `command` with `data` on its stdin."""
-    stdin, stdout, stderr = client.exec_command(command, timeout=20)
-    with ThreadPoolExecutor(2) as readers:
-        out, err = readers.submit(stdout.read), readers.submit(stderr.read)
-        stdin.write(data)
-        stdin.channel.shutdown_write()
-        return stdout.channel.recv_exit_status(), out.result(), err.result()
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for `condition`, at most five seconds."""
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def test_a_session_has_an_environment_of_its_own(simhost: Start, server: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,11 +24,11 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="mounts need root")
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start hosts with the light runtime and knobs."""
+    """Start hosts with the light runtime, a plain login shell, and knobs."""
     with ExitStack() as running:
 
         def started(**options: object) -> SimHost:
-            return running.enter_context(SimHost(tmp_path / "host", server="asyncssh", **options))
+            return running.enter_context(SimHost(tmp_path / "host", server="asyncssh", login_shell="sh", **options))
 
         yield started
 

@@ -1,14 +1,15 @@
 """One SSH connection to a host: run a script, or stream with it. Strict host keys; a time-out on every wait.
 
-Everything is a bash script on the standard input of one exec channel: nothing has to survive the quoting rules of the
-login shell, and a container or a banner changes nothing. Standard output and error come back as one stream; what we
-look for in it is led by a marker (see `collect_agent.events`), everything else is noise and kept for error messages.
+Everything is a bash script on the standard input of one exec channel (see `shell`): nothing has to survive the quoting
+rules of the login shell, and a banner changes nothing. Standard output and error come back as one stream; what we look
+for in it is led by a marker (see `collect_agent.events`), everything else is noise and kept for error messages.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import socket
 import time
 from collections import deque
@@ -18,14 +19,14 @@ from typing import Any
 
 import paramiko
 
-from .errors import AuthError, ConnectError, TransferError, UnreachableError
+from . import shell
+from .errors import AuthError, ConnectError, TransferError, UnreachableError, one_line
 from .host_keys import Policy
 from .identity import Identities, identities
 from .inventory import Host
 from .proxy import Proxy
 from .ssh_config import Hop, route
 
-SHELL = "exec bash --norc --noprofile"
 WINDOW = 4 * 1024 * 1024  # bytes; larger ones cost the server more than they bring on a near link
 REKEY_BYTES = 2**35  # paramiko can dead-lock while it re-keys (paramiko #822); OpenSSH's own limit for AES is 2**36
 KEEPALIVE_S = 15
@@ -35,37 +36,71 @@ _LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when 
 
 
 class Stream:
-    """One running script: its output line by line or byte by byte, its input, its exit status."""
+    """One running script: its output line by line or byte by byte, its input, its exit status.
 
-    def __init__(self, channel: paramiko.Channel, where: str) -> None:
-        self._channel, self._where = channel, where
+    `greeting` is the end of what the login printed before the script began, `noise` what readers leave aside later.
+    """
+
+    def __init__(self, channel: paramiko.Channel, where: str, login: str) -> None:
+        self._channel, self._where, self._login = channel, where, login
         self._buffer = bytearray()
+        self._begun = False
+        self.greeting: deque[str] = deque(maxlen=20)
         self.noise: deque[str] = deque(maxlen=20)
 
     def lines(self, timeout: float, within: float | None = None) -> Iterator[bytes]:
         """Lines without their ends, until the script ends; one that never ends is dropped.
 
-        UnreachableError after `timeout` seconds of silence, or when it is not over `within` seconds.
+        UnreachableError after `timeout` seconds of silence, or when it is not over `within` seconds; what `not_begun`
+        of `shell` gives when the script does not begin.
         """
-        until = None if within is None else time.monotonic() + within
-        while True:
-            end = self._buffer.find(b"\n")
-            while end < 0:
-                if until is not None and time.monotonic() > until:
-                    raise UnreachableError(f"{self._where}: not over after {within:g} s", "check the load of the host")
-                if len(self._buffer) > LONGEST_LINE:
-                    self._buffer.clear()
-                if not self._fill(timeout):
-                    if self._buffer:
-                        yield bytes(self._buffer)
+        self._begin()
+        yield from self._lines(timeout, within)
+
+    def _begin(self) -> None:
+        """Read up to where the script begins, once."""
+        if self._begun:
+            return
+        started = time.monotonic()
+        try:
+            for line in self._lines(shell.BEGIN_S, shell.BEGIN_S):
+                said = one_line(line[:4096].decode("utf-8", "replace"))
+                if said == shell.BEGUN:
+                    self._begun = True
                     return
-                end = self._buffer.find(b"\n")
-            line = bytes(self._buffer[:end])
-            del self._buffer[: end + 1]
-            yield line
+                self.greeting.append(said)
+        except UnreachableError as error:
+            if time.monotonic() - started < shell.BEGIN_S - 0.5:
+                raise
+            question = self._buffer.rpartition(b"\n")[2]  # has no line end
+            self.greeting.append(one_line(question[-4096:].decode("utf-8", "replace")))
+            raise shell.not_begun(self._login, self.greeting, None) from error
+        if (status := self.status()) == -1:
+            raise UnreachableError(f"{self._where}: the connection broke")
+        raise shell.not_begun(self._login, self.greeting, status)
+
+    def _lines(self, timeout: float, within: float | None) -> Iterator[bytes]:
+        until = math.inf if within is None else time.monotonic() + within
+        while True:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise UnreachableError(f"{self._where}: not over after {within:g} s", "check the load of the host")
+            end = self._buffer.find(b"\n")
+            if end >= 0:
+                line = bytes(self._buffer[:end]).removesuffix(b"\r")
+                del self._buffer[: end + 1]
+                yield line
+                continue
+            if len(self._buffer) > LONGEST_LINE:
+                self._buffer.clear()
+            if not self._fill(min(timeout, left)):
+                if self._buffer:
+                    yield bytes(self._buffer)
+                return
 
     def blocks(self, length: int, timeout: float) -> Iterator[bytes]:
         """Exactly `length` bytes, in blocks as they come. UnreachableError when they end early or stall."""
+        self._begin()
         while length:
             if not self._buffer and not self._fill(timeout):
                 early = f"{self._where}: the stream ended {length} bytes early"
@@ -168,19 +203,18 @@ class Remote:
 
     def stream(self, script: str) -> Stream:
         """Start `script` (bash) and leave its input open. UnreachableError when no channel can be had."""
-        where = self.host.name
+        where, wrapped = self.host.name, shell.wrap(script)
         transport = self._clients[-1].get_transport() if self._clients else None
         if transport is None:
             raise UnreachableError(f"{where}: not connected")
         try:
             channel = transport.open_session(window_size=WINDOW, timeout=30)
             channel.set_combine_stderr(True)
-            channel.exec_command(SHELL)
+            channel.exec_command(wrapped.command)
         except _LOST as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
-        stream = Stream(channel, where)
-        # A function is read whole before it runs, and a line too: no command can eat the rest of the script.
-        stream.send(f"main() {{\n{script}\n}}\nmain; exit\n".encode())
+        stream = Stream(channel, where, f"{transport.get_username()}@{where}")
+        stream.send(wrapped.stdin)
         return stream
 
     def _connect(self, hop: Hop) -> paramiko.SSHClient:

@@ -76,7 +76,7 @@ class Run:
         return self._deployed.stream("send", self.directory, str(offset), after=" 2>/dev/null")
 
     def start_script(self) -> str:
-        """Restore the environment that the survey captured, start the run and follow it."""
+        """Start the run in the environment that the survey has captured, and follow it."""
         return self._deployed.script(
             "start",
             before=restore(self._deployed.facts.environment),

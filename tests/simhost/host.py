@@ -95,9 +95,9 @@ class SimHost:
         limits = {"size": disk_mb and f"{disk_mb}m", "nr_inodes": disk_inodes}
         self._disk = Disk(self.workdir, self.root / "storage" if workdir_link else None, limits, disk)
         self._ascend_venv = ascend_venv
-        self._ssh = self.root / "ssh"
-        self.host_key_file = self._ssh / "host_key"
+        self.host_key_file = self.root / "ssh" / "host_key"
         self._software = Software(self.root, self.home, self.dir, runtime, python, ascend_venv)
+        self._ssh = self.root / "ssh"
         self._running = False
         self._server = _server(server)(self._ssh, self.session, ADDRESS)
         self.log: Path = self._server.log
@@ -275,6 +275,15 @@ class SimHost:
         knobs = self.knobs
         programs = self.root / "bin"
         self._software.apply(knobs, self._driver_version())
+        local = self.usr_local if knobs.npu_smi == "outside" or knobs.driver else None
+        self._install_session(programs, local)
+        self.tell()
+        accepted = [self._client_key] * knobs.accept_key + list(knobs.authorized_keys)
+        write(self._ssh / "authorized_keys", "".join(f"{line}\n" for line in accepted), mode=0o600)
+
+    def _install_session(self, programs: Path, local: Path | None) -> None:
+        """The account: its login shell with an rc file, and the environment that every session begins with."""
+        knobs = self.knobs
         path = f"{programs}:/usr/bin:/bin"
         if without := self._missing():  # nor may the machine's own show
             utilities = self.root / "-".join(("usr-bin-without", *without))
@@ -290,18 +299,14 @@ class SimHost:
             "SIMHOST": str(self.dir),
             **knobs.env,
         }
-        local = self.usr_local if knobs.npu_smi == "outside" or knobs.driver else None
         session.set_rc(self.home, knobs.login_shell, knobs.login_noise, knobs.rc)
         session.install(
             self.session, self.home, environment, umask=knobs.umask, shell=shell, motd=knobs.motd, local=local
         )
-        self.tell()
-        accepted = [self._client_key] * knobs.accept_key + list(knobs.authorized_keys)
-        write(self._ssh / "authorized_keys", "".join(f"{line}\n" for line in accepted), mode=0o600)
 
     def _missing(self) -> list[str]:
         """How the names of the machine's programs begin that the host does not have."""
-        return ["python", "pypy", "py3"] * (self.knobs.python3 == "missing") + ["bash"] * (not self.knobs.bash)
+        return [*session.PYTHONS] * (self.knobs.python3 == "missing") + ["bash"] * (not self.knobs.bash)
 
     def _driver_version(self) -> str:
         of_host = self._host._driver_version() if self._host else chips.CHIPS[self.chip].driver

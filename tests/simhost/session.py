@@ -26,6 +26,8 @@ exec {inside}env -i "$@" {shell} -c "$SSH_ORIGINAL_COMMAND"
 BOUND = """unshare --mount --propagation slave /bin/sh -c \
 'mount -t overlay -o "lowerdir=$0:/usr/local" overlay /usr/local && exec "$@"' {local} """
 
+PYTHONS = ("python", "pypy", "py3")  # how the names of their programs begin
+
 # The rc file that a shell reads when sshd starts it for a command, below HOME.  bash does because it finds SSH_CLIENT,
 # as distributions build it.  What sh and dash have, they read in interactive and login shells alone.
 RC_FILES = {
@@ -101,7 +103,7 @@ def set_rc(home: Path, shell: str, noise: str, rc: str | bytes) -> None:
         (home / RC_FILES[shell]).unlink(missing_ok=True)
 
 
-def utilities(folder: Path, without: Sequence[str]) -> None:
+def utilities(folder: Path, without: Sequence[str] = PYTHONS) -> None:
     """Fill `folder` with links to the machine's programs, but for those whose names begin like one of `without`."""
     folder.mkdir(parents=True, exist_ok=True)
     for source in (Path("/usr/bin"), Path("/bin")):

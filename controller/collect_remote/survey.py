@@ -26,9 +26,9 @@ class Facts:
 
     `python`: what starts it, as the inventory names it, or its own path; `python_why` it was taken, and which `others`
     have torch_npu when it has not. `setup`: the scripts that were sourced. `canns`: (version, script) of every CANN
-    that was found. `greeting`: the last lines that login scripts printed. `output`: what came of using the work directory
-    as a run would (`onhost.output.use`), None where it cannot be written. `models`: why the model at a path cannot be
-    read, or None. `environment`: every variable that the run will have, secrets included. `npu` is what
+    that was found. `greeting`: the last lines that login scripts printed. `output`: what came of using the work
+    directory as a run would (`onhost.output.use`), None where it cannot be written. `models`: why the model at a path
+    cannot be read, or None. `environment`: every variable that the run will have, secrets included. `npu` is what
     `collect_agent.npu.look` saw.
     """
 

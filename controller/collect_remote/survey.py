@@ -26,9 +26,9 @@ class Facts:
 
     `python`: what starts it, as the inventory names it, or its own path; `python_why` it was taken, and which `others`
     have torch_npu when it has not. `setup`: the scripts that were sourced. `canns`: (version, script) of every CANN
-    that was found. `noise`: the first lines that login scripts printed. `output`: what came of using the work directory
-    as a run would (`onhost.output.use`), None where it cannot be written. `models`: why the model at a path cannot be
-    read, or None. `environment`: every variable that the run will have, secrets included. `npu` is what
+    that was found. `greeting`: the last lines that login scripts printed. `output`: what came of using the work
+    directory as a run would (`onhost.output.use`), None where it cannot be written. `models`: why the model at a path
+    cannot be read, or None. `environment`: every variable that the run will have, secrets included. `npu` is what
     `collect_agent.npu.look` saw.
     """
 
@@ -38,7 +38,7 @@ class Facts:
     others: tuple[str, ...]
     setup: tuple[str, ...]
     canns: tuple[tuple[str, str], ...]
-    noise: tuple[str, ...]
+    greeting: tuple[str, ...]
     workdir: str
     workdir_writable: bool
     free_bytes: int
@@ -111,8 +111,8 @@ def survey(remote: Remote, host: Host, agent: str) -> Facts:
                 word, _, detail = answer.partition(" ")
                 told.noise += filter(None, [one_line(before)])
                 if word == "facts" and (found := _document(detail)) is not None:
-                    greeting = (line for line in stream.greeting if line and not line.startswith(MARK))
-                    return _facts(found, told, tuple(greeting)[:5])
+                    greeting = tuple(line for line in stream.greeting if line and MARK.strip() not in line)
+                    return _facts(found, told, greeting)
                 if word in _COMPLAINTS:
                     raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
                 told.take(word, detail)
@@ -184,7 +184,7 @@ def _facts(answer: dict[str, Any], told: _Told, greeting: tuple[str, ...]) -> Fa
         others=tuple(python["others"]),
         setup=tuple(told.sourced),
         canns=tuple(told.canns),
-        noise=greeting,
+        greeting=greeting,
         cann_version=cann_version(answer["cann_place"], answer["cann_version"]),
         driver_version=_version(answer["driver_version"]) or _of_npu_smi(answer["npu"]),
         environment=kept(answer["environment"]),

@@ -14,11 +14,12 @@ from collect_agent import remedies
 from collect_agent.events import MARK
 from collect_agent.npu.look import LATE
 
-from . import deploy, estimate
+from . import containers, deploy, estimate
 from .checks import Check, failed, of_run, ok
 from .environment import restore
 from .errors import CollectError, EnvironmentUnfit, one_line
 from .inventory import Host, ModelSpec
+from .onhost.reader import INPUT
 from .parallel import at_once
 from .probe import trial
 from .remote import Remote
@@ -88,11 +89,11 @@ def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
 def importing(remote: Remote, facts: Facts) -> Check:
     """Import torch_npu on the host in the environment of a run, in a process of its own."""
     script = (
-        f"{restore(facts.environment)}\n"
+        f"exec {INPUT}<&0\n{restore(facts.environment)}\n"
         f"{shlex.quote(facts.python)} - {shlex.quote(MARK)} {IMPORT_LIMIT_S:g} <<'TRIAL'\n{trial()}\nTRIAL"
     )
     said = ""
-    with remote.stream(script) as stream:
+    with containers.stream(remote, facts.container, script) as stream:
         for raw in stream.lines(timeout=IMPORT_LIMIT_S + 30.0):
             before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
             word, _, detail = answer.partition(" ")

@@ -12,7 +12,8 @@ def _program(*names: str) -> str:
     return look + "".join("\n" + onhost.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in names)
 
 
-SURVEY = _program("reader", "pythons", "output", "facts")
+SURVEY = _program("reader", "uploaded", "pythons", "output", "facts")
+OUTSIDE = _program("reader", "uploaded", "outside")
 
 
 def trial() -> str:

@@ -13,14 +13,14 @@ import math
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 import paramiko
 
 from . import shell
-from .errors import AuthError, ConnectError, TransferError, UnreachableError, one_line
+from .errors import AuthError, CollectError, ConnectError, TransferError, UnreachableError, one_line
 from .host_keys import Policy
 from .identity import Identities, identities
 from .inventory import Host
@@ -32,6 +32,7 @@ REKEY_BYTES = 2**35  # paramiko can dead-lock while it re-keys (paramiko #822); 
 KEEPALIVE_S = 15
 LONGEST_LINE = 8 * 1024 * 1024  # bytes; ours are shorter by far
 DEAD_AFTER_S = 45
+FURTHER_S = 60.0  # for a container's engine, on a busy host
 _LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when a connection is gone
 
 
@@ -45,6 +46,7 @@ class Stream:
         self._channel, self._where, self._login = channel, where, login
         self._buffer = bytearray()
         self._begun = False
+        self._further: list[Callable[[Sequence[str], int | None], CollectError]] = []
         self.greeting: deque[str] = deque(maxlen=20)
         self.noise: deque[str] = deque(maxlen=20)
 
@@ -55,7 +57,36 @@ class Stream:
         of `shell` gives when the script does not begin.
         """
         self._begin()
+        self._begin_further()
         yield from self._lines(timeout, within)
+
+    def expect(self, not_begun: Callable[[Sequence[str], int | None], CollectError]) -> None:
+        """The script hands its input on to another bash, in a container.
+
+        `not_begun` gives the error when that one does not begin, from what was said instead and the exit status (None:
+        it goes on).
+        """
+        self._further.append(not_begun)
+
+    def _begin_further(self) -> None:
+        """Read up to where the script begins that the first one has handed on to."""
+        while self._further:
+            said: deque[str] = deque(maxlen=20)
+            started = time.monotonic()
+            try:
+                for line in self._lines(FURTHER_S, FURTHER_S):
+                    said.append(one_line(line[:4096].decode("utf-8", "replace")))
+                    if said[-1] == shell.BEGUN:
+                        self._further.pop()
+                        break
+                else:
+                    if (status := self.status()) == -1:
+                        raise UnreachableError(f"{self._where}: the connection broke")
+                    raise self._further[-1](said, status)
+            except UnreachableError as error:
+                if time.monotonic() - started < FURTHER_S - 0.5:
+                    raise
+                raise self._further[-1](said, None) from error
 
     def _begin(self) -> None:
         """Read up to where the script begins, once."""
@@ -101,6 +132,7 @@ class Stream:
     def blocks(self, length: int, timeout: float) -> Iterator[bytes]:
         """Exactly `length` bytes, in blocks as they come. UnreachableError when they end early or stall."""
         self._begin()
+        self._begin_further()
         while length:
             if not self._buffer and not self._fill(timeout):
                 early = f"{self._where}: the stream ended {length} bytes early"

@@ -10,6 +10,8 @@ from typing import Any
 
 from collect_agent.events import MARK
 
+from . import containers
+from .containers import Box
 from .environment import kept
 from .errors import CollectError, EnvironmentUnfit, UnreachableError, noise_error, one_line
 from .inventory import Host
@@ -57,18 +59,31 @@ class Facts:
     models: Mapping[str, str | None]
     npu: Mapping[str, Any]
     environment: Mapping[str, str] = field(repr=False)
+    container: Box | None = None
+
+    @property
+    def place(self) -> str:
+        """Where all this was found, in words."""
+        return f"in the container {self.container.name}" if self.container else "on the host"
+
+    @property
+    def box_document(self) -> dict[str, Any] | None:
+        """The container as plan and manifest have it."""
+        return self.container.document() if self.container else None
 
 
 _COPIED = (
     *("workdir", "workdir_writable", "free_bytes", "free_inodes", "file_system", "output", "agent_present"),
-    *("msprof", "msprof_py", "path", "visible_devices", "cann", "versions", "models", "npu"),
+    *("msprof", "msprof_py", "path", "visible_devices", "cann", "versions", "models"),
 )
 
 
 class _Told:
     """What the survey has printed so far: the words of our lines, and whatever else there was."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        self.facts: dict[str, Any] | None = None
+        self.boxed = containers.Found(host) if host.container else None
         self.begun: list[str] = []
         self.sourced: list[str] = []
         self.canns: list[tuple[str, str]] = []
@@ -82,6 +97,14 @@ class _Told:
         elif word == "cann":
             version, _, path = detail.partition(" ")
             self.canns.append((version, path))
+        elif word == "facts":
+            self.facts = _document(detail)
+        elif self.boxed:
+            self.boxed.take(word, detail, self.noise)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.facts is not None and (self.boxed is None or self.boxed.is_whole)
 
     @property
     def last(self) -> str:
@@ -102,20 +125,25 @@ def survey(remote: Remote, host: Host, agent: str) -> Facts:
     EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing, ends the shell or
     never ends itself; StorageError when the host has no space for as much as that.
     """
-    told = _Told()
-    with remote.stream(script(host, agent)) as stream:
+    told = _Told(host)
+    with (
+        containers.ask(remote, host, script(host, agent), agent)
+        if host.container
+        else remote.stream(script(host, agent)) as stream
+    ):
         try:
             for raw in stream.lines(timeout=PATIENCE_S):
                 # A login script may have printed something without an end of line in front of the mark.
                 before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
                 word, _, detail = answer.partition(" ")
                 told.noise += filter(None, [one_line(before)])
-                if word == "facts" and (found := _document(detail)) is not None:
-                    greeting = tuple(line for line in stream.greeting if line and MARK.strip() not in line)
-                    return _facts(found, told, greeting)
                 if word in _COMPLAINTS:
                     raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
                 told.take(word, detail)
+                if told.is_whole:
+                    return _facts(told, tuple(line for line in stream.greeting if line and MARK.strip() not in line))
+                if told.facts is None and told.boxed and told.boxed.left:
+                    break
         except UnreachableError as silence:
             hangs = told.unfinished(f"did not end within {PATIENCE_S:g} s", "end by itself and ask for nothing")
             raise (remote.is_open and hangs) or silence from silence
@@ -172,7 +200,9 @@ def _old_python(version: str) -> CollectError:
 _COMPLAINTS = {"no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
 
 
-def _facts(answer: dict[str, Any], told: _Told, greeting: tuple[str, ...]) -> Facts:
+def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
+    answer = told.facts or {}
+    box = told.boxed.box(answer) if told.boxed else None
     python = answer["python"]
     version = tuple(python["version"])
     if version < OLDEST_PYTHON:
@@ -188,6 +218,8 @@ def _facts(answer: dict[str, Any], told: _Told, greeting: tuple[str, ...]) -> Fa
         cann_version=cann_version(answer["cann_place"], answer["cann_version"]),
         driver_version=_version(answer["driver_version"]) or _of_npu_smi(answer["npu"]),
         environment=kept(answer["environment"]),
+        container=box,
+        npu=told.boxed.npu if told.boxed else answer["npu"],
         **{name: answer[name] for name in _COPIED},
     )
 

@@ -12,6 +12,7 @@ from collect_agent.events import MARK
 
 from .environment import PLAIN_SHELL, quoted
 from .inventory import Host
+from .onhost.reader import INPUT
 from .probe import SURVEY
 
 DEFAULT_WORKDIR = "~/collect_remote"
@@ -110,6 +111,7 @@ def script(host: Host, agent: str) -> str:
     models = " ".join(shlex.quote(path) for path in model_paths(host))
     return f"""
 {PLAIN_SHELL}
+exec {INPUT}<&0
 mark={shlex.quote(MARK)}
 {_FUNCTIONS}
 probe() {{ # PYTHON REASON

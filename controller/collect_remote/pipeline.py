@@ -168,10 +168,12 @@ def _prepare(request: Request, host: Host, remote: Remote, log: Log) -> tuple[Fa
     """What the host is like, and what may be used on it; NoFreeDevice when nobody wants to wait, or would in vain."""
     log(stage="survey")
     facts = Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name))
-    log(stage="survey", python=facts.python, why=facts.python_why, cann=facts.cann_version, setup=list(facts.setup))
+    name = facts.container.name if facts.container else None
+    found = {"python": facts.python, "why": facts.python_why, "cann": facts.cann_version, "setup": list(facts.setup)}
+    log(stage="survey", container=name, **found)
     model = host.model(request.model)
     checks.require(checks.of_host(facts, need(request, window(request, model)), model))
-    preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices}
+    preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices, "container": name}
     log(stage="choose", **preset)
     judged = verdicts(facts, request.wish)
     try:

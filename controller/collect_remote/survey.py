@@ -103,6 +103,10 @@ class _Told:
             self.boxed.take(word, detail, self.noise)
 
     @property
+    def place(self) -> str:
+        return "in the container" if self.boxed else "on the host"
+
+    @property
     def is_whole(self) -> bool:
         return self.facts is not None and (self.boxed is None or self.boxed.is_whole)
 
@@ -138,7 +142,7 @@ def survey(remote: Remote, host: Host, agent: str) -> Facts:
                 word, _, detail = answer.partition(" ")
                 told.noise += filter(None, [one_line(before)])
                 if word in _COMPLAINTS:
-                    raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
+                    raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last, told.place)
                 told.take(word, detail)
                 if told.is_whole:
                     return _facts(told, tuple(line for line in stream.greeting if line and MARK.strip() not in line))
@@ -165,27 +169,27 @@ def _document(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "python" in found else None
 
 
-def _no_setup(path: str, _: str) -> CollectError:
+def _no_setup(path: str, _: str, place: str) -> CollectError:
     return EnvironmentUnfit(
-        f"cannot read {path} on the host, which the inventory names under `setup`",
+        f"cannot read {path} {place}, which the inventory names under `setup`",
         "correct the path, or remove it: the usual places of CANN are then tried",
     )
 
 
-def _no_python(name: str, _: str) -> CollectError:
+def _no_python(name: str, _: str, place: str) -> CollectError:
     return EnvironmentUnfit(
-        f"there is no {name} on the host",
+        f"there is no {name} {place}",
         "name the Python to use: `python: /path/to/python3` in the inventory",
     )
 
 
-def _no_facts(python: str, said: str) -> CollectError:
+def _no_facts(python: str, said: str, place: str) -> CollectError:
     """The program broke off, under a Python that says what it is, or fails at that too."""
     version = tuple(map(int, re.findall(r"[0-9]+", python)))
     if python.startswith("Python ") and version < OLDEST_PYTHON:
         return _old_python(python)
     return EnvironmentUnfit(
-        f"the survey failed on the host under {python or 'a Python without a version'}: {said}",
+        f"the survey failed {place} under {python or 'a Python without a version'}: {said}",
         "see that this Python starts on the host, or name another with `python` in the inventory",
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import Tool, gone, leases
+from harness import Tool, gone
 from simhost import SimHost
 from simhost.containers import Container
 

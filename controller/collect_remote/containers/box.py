@@ -60,6 +60,15 @@ class Box:
     def runtime(self) -> str:
         return PurePosixPath(self.engine).name
 
+    def __str__(self) -> str:
+        """What it is, as whom we are there, and what it has of the host."""
+        ids = ", ".join(f"{outer} as {inner}" for outer, inner in sorted(self.logic_ids.items()))
+        mounts = (f"{mount.source} at {mount.target}{'' if mount.writable else ' (ro)'}" for mount in self.mounts)
+        return (
+            f"{self.name} ({self.runtime} {self.id[:SHORT_ID]}, {self.image}) as {self.user}; "
+            f"logic ids of the host: {ids or 'none'}; mounts: {', '.join(mounts) or 'none'}"
+        )
+
     def document(self) -> dict[str, Any]:
         """As plan and manifest have it."""
         return {

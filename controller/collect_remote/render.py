@@ -36,7 +36,7 @@ def result_text(result: Result) -> str:
     devices = ", ".join(f"{device['label']} {device['name']}" for device in manifest["devices"])
     lines = [
         f"{result.archive}  {size / 1e6:.1f} MB, {manifest['verdict']} ({checks} checks)",
-        f"  on {manifest['host']}{_in(manifest.get('container'))}, {devices}, torch_npu {manifest['versions']['torch_npu']}",
+        f"  on {_place(manifest)}, {devices}, torch_npu {manifest['versions']['torch_npu']}",
     ]
     if manifest["visible_devices"] is not None:
         lines.append(f"  {preset(manifest['visible_devices'], manifest.get('container'))}")
@@ -44,8 +44,11 @@ def result_text(result: Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _in(container: dict[str, Any] | None) -> str:
-    return f" in the container {container['name']} ({container['image']})" if container else ""
+def _place(manifest: dict[str, Any]) -> str:
+    container = manifest.get("container")
+    return str(manifest["host"]) + (
+        f" in the container {container['name']} ({container['image']})" if container else ""
+    )
 
 
 def _steps(window: dict[str, Any]) -> str:

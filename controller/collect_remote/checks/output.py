@@ -70,7 +70,8 @@ def inodes(facts: Facts, need: Need) -> Check:
     return failed(
         "output-inodes",
         StorageError(
-            f"not enough inodes {facts.place} in {facts.workdir}: need at least {need.inodes}, have {facts.free_inodes}",
+            f"not enough inodes {facts.place} in {facts.workdir}: "
+            f"need at least {need.inodes}, have {facts.free_inodes}",
             f"remove files there, or {ANOTHER}",
         ),
     )

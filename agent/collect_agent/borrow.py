@@ -58,8 +58,9 @@ class Loan(lease.Leases):
         return {"when": when, "own": set(ours), "in_container": foreign, "devices": devices}
 
     def release(self) -> None:
-        """Nothing of the run is on the devices any more. Where the host cannot be told, it sees that the run ended."""
-        if self._needed and self._is_carried():
+        """Nothing of the run is on the devices any more. Where the host cannot be told, it sees that the run ended,
+        and a host that is still choosing sees it as well."""
+        if self._needed and self.devices and self._is_carried():
             with contextlib.suppress(Failure):
                 for _ in self._ask("release", RELEASE_S):
                     pass

@@ -48,7 +48,7 @@ def environment(facts: Facts) -> dict[str, Any]:
 def container(facts: Facts) -> dict[str, Any] | None:
     """What is known of the container, null on a host without one. Pure."""
     box = facts.container
-    return box and {**box.document(), "mounts": [dataclasses.asdict(mount) for mount in box.mounts]}
+    return {**box.document(), "mounts": [dataclasses.asdict(mount) for mount in box.mounts]} if box else None
 
 
 def text(reports: Sequence[Report]) -> str:

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 from ..failure import Failure
+from .choice import NOT_INSIDE
 from .device import INFO, Device
 from .interpret import interpret
 from .judge import Verdict, Wish, judge, visible_ids
@@ -60,7 +61,7 @@ def judge_for(
     for verdict in judge(devices, wish):
         inner = ids.get(verdict.device.logic)
         if inner is None:
-            reason = "not in the container {}".format(box["name"])
+            reason = "{} {}".format(NOT_INSIDE, box["name"])
         elif allowed is not None and inner not in allowed:
             reason = "not allowed: logic id {} of the container, outside its ASCEND_RT_VISIBLE_DEVICES={}".format(
                 inner, visible

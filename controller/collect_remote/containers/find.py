@@ -74,9 +74,10 @@ mark={shlex.quote(MARK)} runtimes={shlex.quote(" ".join(runtimes(host)))} python
 label={shlex.quote(label)} wanted={shlex.quote(wanted)}
 {_FIND}
 outside() {{
-    BOX=$inspected "$python" - "$mark" {shlex.quote(DEFAULT_WORKDIR)} {shlex.quote(agent)} <<'OUTSIDE'
+    BOX=$inspected "$python" - "$mark" {shlex.quote(DEFAULT_WORKDIR)} {shlex.quote(agent)} <<'OUTSIDE' ||
 {OUTSIDE}
 OUTSIDE
+        tell unfit-outside "$("$python" --version 2>&1 | head -n 1)"
 }}
 find_engine && find_container && find_python || return
 exec 5>&1

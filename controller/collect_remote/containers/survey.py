@@ -12,6 +12,8 @@ from ..inventory import Host
 from . import box, find, says
 from .box import Box
 
+_NEEDED = "install Python 3.8 or newer there: the devices are chosen and leased on the host"
+
 
 class Found:
     """The engine, the container, and what was found outside of it."""
@@ -52,10 +54,9 @@ class Found:
         elif word == "several-containers":
             raise says.several(wanted, names)
         elif word == "no-outside":
-            raise EnvironmentUnfit(
-                "there is no python3 on the host itself, outside of the container",
-                "install Python 3.8 or newer there: the devices are chosen and leased on the host",
-            )
+            raise EnvironmentUnfit("there is no python3 on the host itself, outside of the container", _NEEDED)
+        elif word == "unfit-outside":
+            raise EnvironmentUnfit(f"python3 on the host itself does not run the survey: it says {detail!r}", _NEEDED)
         elif word == "box":
             self._inspected = json.loads(detail)
             if (state := box.state(self._inspected)) != "running":

@@ -14,6 +14,19 @@ from harness import Outcome, Tool, gone, leases
 from simhost import SimHost
 from simhost.containers import Container
 
+STEADY = """
+import time
+import torch
+
+def load(device, options):
+    time.sleep({load})
+    return torch.ones(4, 4).to(device)
+
+def forward(state):
+    time.sleep({step})
+    return state @ state
+"""
+
 
 def box(host: SimHost, name: str = "vllm", **options: Any) -> Container:
     """A container of `host`; skips where namespaces cannot be made."""
@@ -27,6 +40,11 @@ def inside(tool: Tool, host: SimHost, container: str = "vllm", models: Any = Non
     """Write the inventory: `host` with `container`, whose work directory is its own."""
     keys = {"container": container, "workdir": "/workspace/runs", **keys}
     tool.inventory(host, models=models, entries={host.name: keys})
+
+
+def steady(tool: Tool, host: SimHost, *, load: float = 0.0, step: float = 0.1, **keys: Any) -> None:
+    (tool.directory / "steady.py").write_text(STEADY.format(load=load, step=step))
+    inside(tool, host, models={"steady": {"adapter": "./steady.py"}}, **keys)
 
 
 def manifest(tool: Tool, outcome: Outcome) -> Any:

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from boxes import box, command_lines, inside, manifest, nothing_left
-from harness import Tool, leases, one_error
+from boxes import box, inside, manifest, nothing_left, steady
+from harness import Tool, one_error
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
-STEADY = """
-import time
-import torch
-
-def load(device, options):
-    time.sleep({load})
-    return torch.ones(4, 4).to(device)
-
-def forward(state):
-    time.sleep({step})
-    return state @ state
-"""
-
-
-def steady(tool: Tool, host: SimHost, *, load: float = 0.0, step: float = 0.1, **keys: Any) -> None:
-    (tool.directory / "steady.py").write_text(STEADY.format(load=load, step=step))
-    inside(tool, host, models={"steady": {"adapter": "./steady.py"}}, **keys)
 
 
 @pytest.fixture
@@ -228,71 +208,3 @@ def test_any_login_shell_leads_to_the_container(host: Start, tool: Tool, shell: 
     box(ascend)
     inside(tool, ascend)
     assert tool.collect("--phase", "prefill").status == 0
-
-
-# --- what breaks ------------------------------------------------------------------------------------------------------
-
-
-def begin(tool: Tool, until: str, *arguments: str) -> Any:
-    """Start a collection of the steady model and read what it says up to the line with `until`."""
-    process = tool.start("--host", "ascend01", "--model", "steady", "--json", *arguments)
-    assert process.stderr is not None
-    said = ""
-    timer = threading.Timer(60.0, process.kill)
-    timer.start()
-    for line in process.stderr:
-        said += line
-        if until in line:
-            timer.cancel()
-            return process
-    raise AssertionError(f"never came to {until!r}: {said}")
-
-
-@pytest.mark.parametrize(
-    ("until", "times"), [("loading the model", {"load": 30}), ("profiling: forward step 1", {"step": 0.5})]
-)
-def test_ctrl_c_stops_the_run_inside(
-    ascend: SimHost, tool: Tool, tmp_path: Path, until: str, times: dict[str, float]
-) -> None:
-    box(ascend)
-    steady(tool, ascend, **times)
-    process = begin(tool, until)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "nothing of it is left and its device is free" in json.loads(out)["error"]["message"]
-    assert leases(tmp_path) == []
-    nothing_left(ascend, tmp_path)
-
-
-def test_ctrl_c_while_it_waits_for_a_device(ascend: SimHost, tool: Tool, tmp_path: Path) -> None:
-    box(ascend, visible=[2])
-    ascend.set_state(processes=[{"logic": 2, "pid": 4711, "name": "python", "mb": 9000}])
-    steady(tool, ascend)
-    process = begin(tool, "waiting for a device: NPU 2 chip 0 (logic 2) busy", "--wait", "10m")
-    assert len(leases(tmp_path)) == 0
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
-    nothing_left(ascend, tmp_path)
-
-
-@pytest.mark.parametrize("victim", ["follow", "bridge", "start"])
-def test_a_killed_client_of_the_engine_costs_nothing(ascend: SimHost, tool: Tool, tmp_path: Path, victim: str) -> None:
-    """That of the run's start, of its follower, and that of its keeper on the host: none takes anything along."""
-    box(ascend)
-    steady(tool, ascend, step=0.3)
-    process = begin(tool, "warming up")
-    if victim == "bridge":
-        (pid,) = command_lines(ascend, "exec", "bridge")
-    else:
-        (pid,) = command_lines(ascend, "exec", "sh")
-    pid.kill()
-    if victim == "follow":
-        time.sleep(0.5)
-        for other in command_lines(ascend, "exec", "sh"):
-            other.kill()
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert [(use.logic, use.beside) for use in ascend.uses()] == [(json.loads(out)["devices"][0]["logic"], None)]
-    nothing_left(ascend, tmp_path)

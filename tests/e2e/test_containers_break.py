@@ -187,10 +187,11 @@ def test_an_engine_that_is_away_for_a_moment_costs_nothing(ascend: SimHost, tool
 
 
 def test_a_run_that_could_not_start_leaves_no_keeper(ascend: SimHost, tool: Tool, tmp_path: Path) -> None:
-    box(ascend)
-    inside(tool, ascend, workdir="/proc/runs")
-    outcome = tool.collect()
-    assert outcome.status in (5, 8), outcome.err
+    container = box(ascend)
+    inside(tool, ascend)
+    container.outside("/workspace/runs").mkdir()
+    container.outside("/workspace/runs/runs").write_text("in the way of the directory of that name")
+    one_error(tool.collect(), 8, message="cannot make the run directory", remedy="`workdir`")
     nothing_left(ascend, tmp_path)
 
 

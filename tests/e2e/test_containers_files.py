@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from boxes import box, inside, nothing_left
+from collect_agent import lease
 from harness import Tool, leases
 from simhost import SimHost
 from simhost.containers import Container
@@ -84,16 +86,21 @@ def test_a_run_that_is_stopped_and_cleaned(ascend: SimHost, tool: Tool, tmp_path
     nothing_left(ascend, tmp_path)
 
 
-def test_a_run_that_is_left_alone_waits_for_its_device(ascend: SimHost, tool: Tool, tmp_path: Path) -> None:
-    container = box(ascend, visible=[2])
-    gated(tool, ascend)
-    first, second = detach(tool), detach(tool, "--wait", "10m")
-    assert state(tool, second) == "running"
-    container.outside("/tmp/go").touch()
-    for run in (first, second):
-        outcome = tool("attach", run, "--host", "ascend01", "--json", timeout=60)
-        assert outcome.status == 0, outcome.err
-    assert [(use.logic, use.beside) for use in ascend.uses()] == [(2, None)] * 2
+def test_a_run_that_is_left_alone_waits_for_its_device(
+    ascend: SimHost, tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box(ascend, visible=[2])
+    inside(tool, ascend)
+    (device,) = tool.collect("--dry-run").document["devices"]
+    monkeypatch.setenv(lease.DIRECTORY_VARIABLE, str(tmp_path / "leases-ascend01"))
+    held = lease.take([{**device, "label": "NPU 2", "bus": device["bus_id"]}], "another", 60)
+    run = detach(tool, "--wait", "10m", model="llama")
+    assert state(tool, run) == "running"
+    held.release()
+    outcome = tool("attach", run, "--host", "ascend01", "--json", timeout=60)
+    assert outcome.status == 0, outcome.err
+    assert re.search("waiting for a device: .*leased by run another", outcome.err)
+    assert [use.logic for use in ascend.uses()] == [2]
     nothing_left(ascend, tmp_path)
 
 

@@ -206,7 +206,7 @@ _COMPLAINTS = {"no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_f
 
 def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
     answer = told.facts or {}
-    box = told.boxed.box(answer) if told.boxed else None
+    box, npu = (told.boxed.box(answer), told.boxed.npu) if told.boxed else (None, answer["npu"])
     python = answer["python"]
     version = tuple(python["version"])
     if version < OLDEST_PYTHON:
@@ -220,10 +220,10 @@ def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
         canns=tuple(told.canns),
         greeting=greeting,
         cann_version=cann_version(answer["cann_place"], answer["cann_version"]),
-        driver_version=_version(answer["driver_version"]) or _of_npu_smi(answer["npu"]),
+        driver_version=_version(answer["driver_version"]) or _of_npu_smi(npu),
         environment=kept(answer["environment"]),
         container=box,
-        npu=told.boxed.npu if told.boxed else answer["npu"],
+        npu=npu,
         **{name: answer[name] for name in _COPIED},
     )
 

@@ -56,6 +56,21 @@ class Hop:
         """What to call it in messages."""
         return f"{self.name} ({self.user}@{self.address}:{self.port})"
 
+    def proxy_line(self) -> str:
+        """Its ProxyCommand with the tokens replaced, which `ssh -G` leaves to whoever runs it. ConnectError."""
+        tokens = {"%": "%", "h": self.address, "n": self.name, "p": str(self.port), "r": self.user}
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] not in tokens:
+                raise ConnectError(
+                    f"the ProxyCommand {self.proxy_command!r} has %{found[1]}, which is not supported",
+                    f"use only {', '.join(f'%{token}' for token in tokens)} in it, "
+                    "or write `transport: openssh` in the inventory",
+                )
+            return tokens[found[1]]
+
+        return re.sub("%(.?)", value, self.proxy_command or "")
+
     @property
     def known_as(self) -> str:
         """The name under which known_hosts has this server."""
@@ -147,7 +162,6 @@ def _hop(
     address, user = one("hostname", name), one("user", getpass.getuser())
     if not port.isdigit():
         raise ConnectError(f"the port of {name} is no number: {port!r}", "mend ~/.ssh/config or the inventory")
-    tokens = {"%": "%", "h": address, "n": name, "p": port, "r": user}
     return Hop(
         name=name,
         address=address,
@@ -157,7 +171,7 @@ def _hop(
         identity_named=identity_named,
         identities_only=identities_only,
         jumps=() if jump == "none" else tuple(jump.split(",")),
-        proxy_command=None if command == "none" or jump != "none" else _expanded(command, tokens),
+        proxy_command=None if command == "none" or jump != "none" else command,
         known_hosts=(*own, *system),
         new_keys=own[0] if own else None,
         alias=None if alias == "none" else alias,
@@ -171,21 +185,6 @@ def _hop(
         algorithms=restrictions(settings),
         ciphers=tuple(one("ciphers", "").split(",")) if "ciphers" in settings else (),
     )
-
-
-def _expanded(command: str, tokens: dict[str, str]) -> str:
-    """A ProxyCommand with its tokens replaced, which `ssh -G` leaves to whoever runs it."""
-
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in tokens:
-            raise ConnectError(
-                f"the ProxyCommand {command!r} has %{found[1]}, which is not supported",
-                f"use only {', '.join(f'%{token}' for token in tokens)} in it, "
-                "or write `transport: openssh` in the inventory",
-            )
-        return tokens[found[1]]
-
-    return re.sub("%(.?)", value, command)
 
 
 def _paths(values: list[str]) -> tuple[Path, ...]:

@@ -135,7 +135,7 @@ class OpenSshConnection:
         if hop.host_key is not None:
             pinned = self._folder / "known_hosts"
             pinned.write_text(f"{hop.known_as} {hop.host_key}\n", encoding="utf-8")
-            settings += ["GlobalKnownHostsFile=none", "StrictHostKeyChecking=yes", _files("UserKnownHostsFile", pinned)]
+            settings += ["GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=yes", _files("UserKnownHostsFile", pinned)]
             settings += ["UpdateHostKeys=no"]
         elif config_options():
             settings.append(_files("UserKnownHostsFile", *hop.known_hosts))

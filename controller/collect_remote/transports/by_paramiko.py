@@ -108,7 +108,8 @@ class ParamikoConnection:
         transport: Any = self._transports[-1]
         login.steps += (step,)
         login.total_s += step.connect_s + step.handshake_s + step.authenticate_s
-        login.server, login.cipher = transport.remote_version, transport.remote_cipher
+        login.server = transport.remote_version.partition("-")[2].partition("-")[2]
+        login.cipher = transport.remote_cipher
 
     def _socket(self, hop: Hop) -> Any:
         if self._transports:
@@ -118,7 +119,7 @@ class ParamikoConnection:
             )
         if hop.proxy_command:
             self._end_proxy()  # of the try before
-            self._proxy = Proxy(hop.proxy_command)
+            self._proxy = Proxy(hop.proxy_line())
             return self._proxy.socket
         sock = socket.create_connection((hop.address, hop.port), timeout=hop.connect_timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -64,7 +64,7 @@ def _told(
         return _incompatible(place, seen.wire, error)
     if hop.proxy_command and not (seen.wire and seen.wire.said):
         return UnreachableError(
-            f"{place}: its ProxyCommand brings no connection: {proxy_said or error}", f"try it: {hop.proxy_command}"
+            f"{place}: its ProxyCommand brings no connection: {proxy_said or error}", f"try it: {hop.proxy_line()}"
         )
     if strange is not None:
         return UnreachableError(

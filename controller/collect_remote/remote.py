@@ -1,8 +1,9 @@
 """One SSH connection to a host: run a script, or stream with it. Strict host keys; a time-out on every wait.
 
 Everything is a bash script on the standard input of one exec channel: nothing has to survive the quoting rules of the
-login shell, and a container or a banner changes nothing. Standard output and error come back as one stream; what we
-look for in it is led by a marker (see `collect_agent.events`), everything else is noise and kept for error messages.
+login shell, and a container or a banner changes nothing. Standard output and error come back as one stream, in the
+order in which they were written; what we look for in it is led by a marker (see `collect_agent.events`), everything
+else is noise and kept for error messages.
 """
 
 from __future__ import annotations
@@ -170,9 +171,10 @@ class Remote:
             stream = Stream(connection.start(SHELL), connection, where)
         except Lost as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
-        # A function is read whole before it runs, and a line too: no command can eat the rest of the script.
+        # Two streams would be mixed by whoever reads them first: from here on there is one. A function is read whole
+        # before it runs, and a line too: no command can eat the rest of the script.
         try:
-            stream.send(f"main() {{\n{script}\n}}\nmain; exit\n".encode())
+            stream.send(f"exec 2>&1\nmain() {{\n{script}\n}}\nmain; exit\n".encode())
         except BaseException:
             stream.close()
             raise

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+MOST_ERRORS = 64 * 1024  # bytes that are kept of a standard error
+
 
 class Lost(Exception):
     """The connection is gone, or can carry no further command: in its own words."""
@@ -39,10 +41,13 @@ class Login:
 
 
 class Channel(Protocol):
-    """One running command; its standard output and error come as one stream. Time-outs are seconds."""
+    """One running command. Time-outs are seconds."""
 
     def read(self, timeout: float) -> bytes:
-        """Some bytes as they come, none at their end. TimeoutError when nothing comes, Lost."""
+        """Some bytes as they come, none at their end. TimeoutError when nothing comes, Lost.
+
+        They are its standard output; what stood on standard error, which may be cut, comes behind the last of it.
+        """
 
     def write(self, data: bytes, timeout: float) -> None:
         """All of `data` to its standard input. TimeoutError when it takes nothing, Lost."""

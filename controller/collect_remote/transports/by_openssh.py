@@ -24,7 +24,7 @@ from ..errors import AuthError, ConnectError
 from ..inventory import Host
 from ..ssh_config import Hop, overrides, route
 from ..ssh_settings import config_options
-from . import Login, Lost
+from . import MOST_ERRORS, Login, Lost
 from .handshake import patiently
 from .ssh_says import agreed, complaint
 
@@ -94,7 +94,7 @@ class OpenSshConnection:
             raise Lost("ssh has ended the connection")
         # Without its master, the client would log in by itself: to nowhere.
         never = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
-        options = ["-q", "-F", os.devnull, "-S", str(self._folder / "s"), "-T", *never]
+        options = ["-F", os.devnull, "-S", str(self._folder / "s"), "-T", *never]
         return OpenSshChannel([self._ssh, *options, "--", "x", command])
 
     def close(self) -> None:
@@ -135,7 +135,11 @@ class OpenSshConnection:
         if hop.host_key is not None:
             pinned = self._folder / "known_hosts"
             pinned.write_text(f"{hop.known_as} {hop.host_key}\n", encoding="utf-8")
-            settings += ["GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=yes", _files("UserKnownHostsFile", pinned)]
+            settings += [
+                "GlobalKnownHostsFile=/dev/null",
+                "StrictHostKeyChecking=yes",
+                _files("UserKnownHostsFile", pinned),
+            ]
             settings += ["UpdateHostKeys=no"]
         elif config_options():
             settings.append(_files("UserKnownHostsFile", *hop.known_hosts))
@@ -155,11 +159,12 @@ class OpenSshChannel:
     """A client of the master, which hands it our ends of the pipes and waits for the exit status."""
 
     def __init__(self, command: list[str]) -> None:
+        self._errors, self._errors_read = tempfile.TemporaryFile(), 0  # noqa: SIM115 - closed with the channel
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=self._errors,
             bufsize=0,
             start_new_session=True,
         )
@@ -171,7 +176,11 @@ class OpenSshChannel:
     def read(self, timeout: float) -> bytes:
         if not _ready(self._output, select.POLLIN, timeout):
             raise TimeoutError
-        return os.read(self._output.fileno(), READ_BYTES)
+        data = os.read(self._output.fileno(), READ_BYTES)
+        if not data:
+            data = os.pread(self._errors.fileno(), MOST_ERRORS, self._errors_read)
+            self._errors_read += len(data)
+        return data
 
     def write(self, data: bytes, timeout: float) -> None:
         left = memoryview(data)
@@ -196,6 +205,7 @@ class OpenSshChannel:
     def close(self) -> None:
         self._input.close()
         self._output.close()
+        self._errors.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
             return

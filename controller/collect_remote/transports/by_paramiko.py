@@ -15,7 +15,7 @@ from ..identity import identities
 from ..inventory import Host
 from ..proxy import Proxy
 from ..ssh_config import Hop, route
-from . import Login, Lost, Step
+from . import MOST_ERRORS, Login, Lost, Step
 from .handshake import Overheard, patiently
 from .paramiko_errors import LOST, explained
 
@@ -23,7 +23,7 @@ MIB = 1024 * 1024
 # Window by round-trip time in seconds, both measured: a larger one than needed costs the server more than it brings.
 WINDOWS = ((0.010, 4 * MIB), (0.040, 8 * MIB), (float("inf"), 16 * MIB))
 REKEY_BYTES = 2**35  # paramiko can dead-lock while it re-keys (paramiko #822); OpenSSH's own limit for AES is 2**36
-READ_BYTES = 8 * MIB
+READ_BYTES, WRITE_BYTES = 8 * MIB, 256 * 1024
 # Bulk data are left to gather for a moment: a thread switch for every packet costs a fifth of the speed.
 BULK_BYTES, GATHERED_BYTES, NAP_S = 16 * 1024, 256 * 1024, 0.002
 HANDSHAKE_S = 30.0
@@ -63,7 +63,6 @@ class ParamikoConnection:
             channel = transport.open_session(window_size=self._window(), timeout=CHANNEL_TIMEOUT_S)
             self._round_trips.append(time.monotonic() - started)
             channel.settimeout(CHANNEL_TIMEOUT_S)
-            channel.set_combine_stderr(True)
             channel.exec_command(command)
         except LOST as error:
             raise Lost(str(error) or type(error).__name__) from error
@@ -71,7 +70,7 @@ class ParamikoConnection:
 
     def close(self) -> None:
         for transport in reversed(self._transports):
-            transport.close()
+            _end(transport)
         self._transports.clear()
         self._end_proxy()
 
@@ -92,7 +91,7 @@ class ParamikoConnection:
             on_failure.callback(seen.wire.close)
             connected = time.monotonic()
             transport = seen.transport = _transport(hop, policy.kinds, seen.wire)
-            on_failure.callback(transport.close)
+            on_failure.callback(_end, transport)
             transport.start_client(timeout=hop.connect_timeout + HANDSHAKE_S)
             shown = transport.get_remote_server_key()
             policy.judge(shown.get_name(), shown.asbytes())
@@ -141,6 +140,7 @@ class ParamikoChannel:
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
         self._last = 0  # bytes of the last read
+        self._errors = bytearray()
 
     def read(self, timeout: float) -> bytes:
         if BULK_BYTES <= self._last < GATHERED_BYTES:
@@ -148,21 +148,33 @@ class ParamikoChannel:
         self._channel.settimeout(timeout)
         try:
             data = self._channel.recv(READ_BYTES)
+            self._keep_errors(ended=not data)
         except TimeoutError:
             raise
         except LOST as error:  # reading also writes: it tells the peer that there is room again
             raise Lost(str(error) or type(error).__name__) from error
         self._last = len(data)
+        if not data:
+            data, self._errors = bytes(self._errors), bytearray()
         return data
 
     def write(self, data: bytes, timeout: float) -> None:
         self._channel.settimeout(timeout)
         try:
-            self._channel.sendall(data)
+            for start in range(0, len(data), WRITE_BYTES):  # sendall() copies all that is left for every packet
+                self._channel.sendall(data[start : start + WRITE_BYTES])
         except TimeoutError:
             raise
         except LOST as error:
             raise Lost(str(error) or type(error).__name__) from error
+
+    def _keep_errors(self, *, ended: bool) -> None:
+        """Take them out of the window, which they share with the output."""
+        while self._channel.recv_stderr_ready() or ended:
+            more = self._channel.recv_stderr(READ_BYTES)
+            self._errors += more[: max(0, MOST_ERRORS - len(self._errors))]
+            if not more:
+                break
 
     def status(self, timeout: float) -> int:
         return self._channel.recv_exit_status() if self._channel.status_event.wait(timeout) else -1
@@ -191,6 +203,15 @@ def _transport(hop: Hop, known_kinds: set[str], wire: Overheard) -> paramiko.Tra
         security.key_types, key=lambda kind: ("ssh-rsa" if kind.startswith("rsa-sha2-") else kind) not in known_kinds
     )
     return transport
+
+
+def _end(transport: paramiko.Transport) -> None:
+    """Close it, and wait for its thread, which would else be a moment longer in its last read."""
+    with contextlib.suppress(*LOST):
+        transport.sock.shutdown(socket.SHUT_RDWR)
+    transport.close()
+    if transport.is_alive():
+        transport.join(2.0)
 
 
 def _disabled(hop: Hop) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ T = TypeVar("T")
 TRIES = 4  # of a login at a server that hangs up
 REMEMBERED = 16 * 1024  # bytes; the list of algorithms is far shorter
 _KEXINIT = 20
+BUSY = ("Exceeded MaxStartups", "Not allowed at this time")  # sshd's own words
 KINDS = ("kex", "host key", "cipher", "cipher", "mac", "mac", "compression", "compression")
 
 
@@ -59,12 +60,19 @@ class Overheard:
 
 
 def no_banner(said: bytes, waited_s: float, *, ended: bool) -> NoBanner | None:
-    """What is wrong with the first words of a server; None when they are those of SSH."""
-    lines = said.split(b"\n")
-    if any(line.startswith(b"SSH-") for line in lines):
+    """What is wrong with the first words of a server; None when they are those of SSH, which lines may precede."""
+    lines = [line.strip() for line in said.decode("utf-8", "replace").split("\n")]
+    if any(line.startswith("SSH-") for line in lines):
         return None
-    if said.strip():
-        return NoBanner(f"is not an SSH server: it said {lines[0][:60].decode('utf-8', 'replace').strip()!r}")
+    return strange(lines[0], waited_s, ended=ended)
+
+
+def strange(first: str, waited_s: float, *, ended: bool) -> NoBanner:
+    """`first`: the line that came in place of a banner, if any did."""
+    if first.startswith(BUSY):
+        return NoBanner(f"turned us away: it said {first[:60]!r}", closed=True)
+    if first:
+        return NoBanner(f"is not an SSH server: it said {first[:60]!r}")
     if ended:
         return NoBanner("accepted the connection and closed it without an SSH banner", closed=True)
     return NoBanner(f"accepted the connection but sent no SSH banner in {waited_s:.0f} s")

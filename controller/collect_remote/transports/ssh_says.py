@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..errors import AuthError, ConnectError, HostKeyError, UnreachableError, one_line
 from ..host_keys import Known, changed, listed, pinned, revoked, unknown
 from ..ssh_config import Hop
-from .handshake import NoBanner
+from .handshake import strange
 
 _OFFERED = re.compile(r"^debug1: Offering public key: (.*) [A-Z0-9-]+ SHA256:", re.MULTILINE)
 _SHOWN = re.compile(r"^debug1: Server host (?:key|certificate): (\S+ SHA256:\S+)", re.MULTILINE)
@@ -113,14 +113,14 @@ def _of_network(log: str, hops: Sequence[Hop], _: _Problems) -> ConnectError | N
 
 
 def _of_banner(log: str, hops: Sequence[Hop], _: _Problems) -> UnreachableError | None:
-    heard = _HEARD.search(log)
+    heard, waited_s = _HEARD.search(log), hops[0].connect_timeout
     why = None
     if heard is not None and len(_SERVER.findall(log)) < len(hops):
-        why = NoBanner(f"is not an SSH server: it said {heard[1][:60].strip()!r}")
+        why = strange(heard[1].strip(), waited_s, ended=True)
     elif "timed out during banner exchange" in log:
-        why = NoBanner(f"accepted the connection but sent no SSH banner in {hops[0].connect_timeout:.0f} s")
+        why = strange("", waited_s, ended=False)
     elif _HUNG_UP.search(log) and not hops[0].proxy_command:
-        why = NoBanner("accepted the connection and closed it without an SSH banner", closed=True)
+        why = strange("", waited_s, ended=True)
     if why is None:
         return None
     hop = hops[min(len(_SERVER.findall(log)), len(hops) - 1)]

@@ -43,6 +43,24 @@ def test_a_script_its_output_and_its_status(simhost: Start, entry: Entry) -> Non
         assert stream.status() == 3
 
 
+def test_noise_of_the_login_shell_is_no_part_of_the_output(simhost: Start, entry: Entry) -> None:
+    host, size = simhost(login_noise="\x1b[33mWelcome\x1b[0m\n"), 2 * MIB
+    with Remote(entry(host)) as remote:
+        for _ in range(3):
+            with remote.stream(f"echo go; head -c {size} /dev/zero; echo bad >&2; exit 2") as stream:
+                lines = stream.lines(20)
+                assert next(lines) == b"\x1b[33mWelcome\x1b[0m"
+                assert next(lines) == b"go"
+                assert b"".join(stream.blocks(size, 20)) == bytes(size)
+                assert list(lines) == [b"bad", b"\x1b[33mWelcome\x1b[0m"]  # of its standard error
+                assert stream.status() == 2
+
+
+def test_what_keeps_a_script_from_starting_is_told(simhost: Start, entry: Entry) -> None:
+    with Remote(entry(simhost(bash=False))) as remote:
+        assert b"bash" in said(remote, "echo never")[-1]
+
+
 def test_bytes_are_not_touched_either_way(simhost: Start, entry: Entry) -> None:
     every = bytes(range(256)) * (12 * 1024)  # more than a window and than a pipe holds
     with Remote(entry(simhost())) as remote, remote.stream(f"exec head -c {len(every)}") as stream:
@@ -111,16 +129,16 @@ def test_silence_and_an_end_that_does_not_come(simhost: Start, entry: Entry) -> 
 
 def test_a_script_that_takes_no_input(simhost: Start, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collect_remote.remote.SEND_TIMEOUT_S", 0.5)
-    with Remote(entry(simhost())) as remote, remote.stream("sleep 20") as stream:
-        with pytest.raises(UnreachableError, match=r"takes nothing for 0\.5 s"):
-            for _ in range(64):
-                stream.send(bytes(MIB))
+    takes_nothing = pytest.raises(UnreachableError, match=r"takes nothing for 0\.5 s")
+    with Remote(entry(simhost())) as remote, remote.stream("sleep 20") as stream, takes_nothing:
+        for _ in range(64):
+            stream.send(bytes(MIB))
 
 
 def test_a_stream_that_ends_by_itself_is_not_asked_for_again(simhost: Start, entry: Entry) -> None:
-    with Remote(entry(simhost())) as remote, remote.stream("printf abc") as stream:
-        with pytest.raises(TransferError, match="7 bytes early"):
-            list(stream.blocks(10, 20))
+    early = pytest.raises(TransferError, match="7 bytes early")
+    with Remote(entry(simhost())) as remote, remote.stream("printf abc") as stream, early:
+        list(stream.blocks(10, 20))
 
 
 @pytest.mark.parametrize("read", ["lines", "blocks"])
@@ -161,9 +179,9 @@ def test_a_peer_that_is_gone_without_a_word(simhost: Start, entry: Entry, client
 
 
 @needs_sshd
-@pytest.mark.parametrize("limit", ["1M", "4M"])
-def test_a_server_that_changes_keys_all_the_time(simhost: Start, entry: Entry, limit: str) -> None:
-    host, size = simhost(server="openssh", sshd={"RekeyLimit": limit}), 48 * MIB
+@pytest.mark.parametrize(("limit", "mib"), [("1M", 6), ("4M", 40)])
+def test_a_server_that_changes_keys_all_the_time(simhost: Start, entry: Entry, limit: str, mib: int) -> None:
+    host, size = simhost(server="openssh", sshd={"RekeyLimit": limit}), mib * MIB
     with Remote(entry(host)) as remote:
         for _ in range(2):
             with remote.stream(f"exec head -c {size} /dev/zero") as stream:

@@ -23,8 +23,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
 from collect_remote import Request, deploy, load_inventory, pipeline  # noqa: E402
-from collect_remote.remote import SHELL, Remote  # noqa: E402
+from collect_remote.remote import Remote  # noqa: E402
 from collect_remote.run import Run  # noqa: E402
+from collect_remote.shell import wrap  # noqa: E402
 from simhost import SimHost  # noqa: E402
 
 MODELS = {"llama": {"adapter": "llama"}}
@@ -78,9 +79,9 @@ def run_alone(host: SimHost, root: Path) -> Callable[[], None]:
         nonlocal count
         count += 1
         document = pipeline.document(request, f"bench_{count}", preview.plan, preview.facts, preview.verdicts, agent)
-        script = Run(Remote(entry), preview.facts, agent, document).start_script()
-        environment = {**os.environ, "SSH_ORIGINAL_COMMAND": SHELL, "SSH_CLIENT": "", "SSH_CONNECTION": ""}
-        quiet([str(host.session)], input=f"main() {{\n{script}\n}}\nmain; exit\n".encode(), env=environment)
+        command, stdin = wrap(Run(Remote(entry), preview.facts, agent, document).start_script())
+        environment = {**os.environ, "SSH_ORIGINAL_COMMAND": command, "SSH_CLIENT": "", "SSH_CONNECTION": ""}
+        quiet([str(host.session)], input=stdin, env=environment)
 
     return start
 

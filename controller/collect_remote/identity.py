@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import paramiko
+from paramiko.agent import AgentKey
 from paramiko.pkey import PublicBlob
 
 from . import passphrase
@@ -129,8 +130,7 @@ def _with_certificates(
     name: str, key: paramiko.PKey, certificates: Sequence[Path]
 ) -> Iterator[tuple[str, paramiko.PKey]]:
     """The key under every certificate that is made out for it, then alone."""
-    bare = copy.copy(key)
-    bare.public_blob = None
+    bare = _bare(key)
     blobs = [key.public_blob] if key.public_blob else []
     for path in certificates:
         with contextlib.suppress(OSError, ValueError):
@@ -138,7 +138,15 @@ def _with_certificates(
             if body(bare.asbytes()) in blob.key_blob and blob not in blobs:
                 blobs.append(blob)
     for blob in blobs:
-        under = copy.copy(bare)
+        under = _bare(key)
         under.public_blob = blob
         yield f"{name} by certificate", under
     yield name, bare
+
+
+def _bare(key: paramiko.PKey) -> paramiko.PKey:
+    """The same key without a certificate."""
+    # One of the agent asks its inner key for what it does not have, before it has one: it cannot be copied.
+    bare = AgentKey(key.agent, key.blob, key.comment) if isinstance(key, AgentKey) else copy.copy(key)
+    bare.public_blob = None
+    return bare

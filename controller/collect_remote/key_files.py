@@ -65,7 +65,7 @@ def unlock(path: Path) -> paramiko.PKey:
 
     def opened_by(words: str) -> paramiko.PKey | None:
         try:
-            return paramiko.PKey.from_path(path, words)
+            return paramiko.PKey.from_path(path, words.encode())  # type: ignore[arg-type] # cryptography takes bytes
         except (ValueError, paramiko.SSHException):
             return None
 

@@ -1,64 +1,100 @@
 """One SSH connection to a host: run a script, or stream with it. Strict host keys; a time-out on every wait.
 
-Everything is a bash script on the standard input of one exec channel: nothing has to survive the quoting rules of the
-login shell, and a container or a banner changes nothing. Standard output and error come back as one stream, in the
-order in which they were written; what we look for in it is led by a marker (see `collect_agent.events`), everything
-else is noise and kept for error messages.
+Everything is a bash script on the standard input of one exec channel (see `shell`): nothing has to survive the quoting
+rules of the login shell, and a banner changes nothing. Standard output and error come back as one stream; what we look
+for in it is led by a marker (see `collect_agent.events`), everything else is noise and kept for error messages.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
 
-from .errors import TransferError, UnreachableError
+from . import shell
+from .errors import TransferError, UnreachableError, one_line
 from .inventory import Host
 from .transports import Channel, Connection, Login, Lost
 
-SHELL = "exec bash --norc --noprofile"
 LONGEST_LINE = 8 * 1024 * 1024  # bytes; ours are shorter by far
 SEND_TIMEOUT_S = 60.0
 STATUS_TIMEOUT_S = 30.0
 
 
 class Stream:
-    """One running script: its output line by line or byte by byte, its input, its exit status."""
+    """One running script: its output line by line or byte by byte, its input, its exit status.
+
+    `greeting` is the end of what the login printed before the script began, `noise` what readers leave aside later.
+    """
 
     def __init__(self, channel: Channel, connection: Connection, where: str) -> None:
         self._channel, self._connection, self._where = channel, connection, where
         self._started = time.monotonic()
         self._buffer = bytearray()
+        self._begun = False
+        self.greeting: deque[str] = deque(maxlen=20)
         self.noise: deque[str] = deque(maxlen=20)
 
     def lines(self, timeout: float, within: float | None = None) -> Iterator[bytes]:
         """Lines without their ends, until the script ends; one that never ends is dropped.
 
         UnreachableError after `timeout` seconds of silence, when it is not over `within` seconds, or when it was not
-        the script that ended but the connection.
+        the script that ended but the connection; what `not_begun` of `shell` gives when the script does not begin.
         """
-        until = None if within is None else time.monotonic() + within
-        while True:
-            end = self._buffer.find(b"\n")
-            while end < 0:
-                if until is not None and time.monotonic() > until:
-                    raise UnreachableError(f"{self._where}: not over after {within:g} s", "check the load of the host")
-                if len(self._buffer) > LONGEST_LINE:
-                    self._buffer.clear()
-                if not self._fill(timeout):
-                    if self._buffer:
-                        yield bytes(self._buffer)
-                    if self.status() == -1 and not self._connection.is_open:
-                        raise self._broke()
+        self._begin()
+        yield from self._lines(timeout, within)
+
+    def _begin(self) -> None:
+        """Read up to where the script begins, once."""
+        if self._begun:
+            return
+        try:
+            for line in self._lines(shell.BEGIN_S, shell.BEGIN_S):
+                said = one_line(line.decode("utf-8", "replace"))
+                if said == shell.BEGUN:
+                    self._begun = True
                     return
-                end = self._buffer.find(b"\n")
-            line = bytes(self._buffer[:end])
-            del self._buffer[: end + 1]
-            yield line
+                self.greeting.append(said)
+        except UnreachableError as error:
+            if time.monotonic() - self._started < shell.BEGIN_S - 0.5:
+                raise
+            self._buffer += self._channel.errors()
+            question = self._buffer.rpartition(b"\n")[2]  # has no line end
+            self.greeting.append(one_line(question.decode("utf-8", "replace")))
+            raise shell.not_begun(self._login, self.greeting, None) from error
+        if (status := self.status()) == -1:
+            raise self._broke()
+        raise shell.not_begun(self._login, self.greeting, status)
+
+    def _lines(self, timeout: float, within: float | None) -> Iterator[bytes]:
+        until = math.inf if within is None else time.monotonic() + within
+        while True:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise UnreachableError(f"{self._where}: not over after {within:g} s", "check the load of the host")
+            end = self._buffer.find(b"\n")
+            if end >= 0:
+                line = bytes(self._buffer[:end]).removesuffix(b"\r")
+                del self._buffer[: end + 1]
+                yield line
+                continue
+            if len(self._buffer) > LONGEST_LINE:
+                self._buffer.clear()
+            if not self._fill(min(timeout, left)):
+                if errors := self._channel.errors():
+                    self._buffer += b"\n" * bool(self._buffer) + errors
+                    continue
+                if self._buffer:
+                    yield bytes(self._buffer)
+                if self.status() == -1 and not self._connection.is_open:
+                    raise self._broke()
+                return
 
     def blocks(self, length: int, timeout: float) -> Iterator[bytes]:
         """Exactly `length` bytes, in blocks as they come. UnreachableError when they end early or stall."""
+        self._begin()
         while length:
             if not self._buffer and not self._fill(timeout):
                 early = f"{self._where}: the stream ended {length} bytes early"
@@ -108,6 +144,10 @@ class Stream:
             login.first_output_s = time.monotonic() - self._started
         self._buffer += data
         return bool(data)
+
+    @property
+    def _login(self) -> str:
+        return f"{self._connection.login.user}@{self._where}"
 
     def _broke(self, why: Lost | None = None) -> UnreachableError:
         return UnreachableError(f"{self._where}: the connection broke{f': {why}' if why else ''}")
@@ -167,14 +207,13 @@ class Remote:
         where, connection = self.host.name, self._connection
         if connection is None:
             raise UnreachableError(f"{where}: not connected")
+        wrapped = shell.wrap(script)
         try:
-            stream = Stream(connection.start(SHELL), connection, where)
+            stream = Stream(connection.start(wrapped.command), connection, where)
         except Lost as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
-        # Two streams would be mixed by whoever reads them first: from here on there is one. A function is read whole
-        # before it runs, and a line too: no command can eat the rest of the script.
         try:
-            stream.send(f"exec 2>&1\nmain() {{\n{script}\n}}\nmain; exit\n".encode())
+            stream.send(wrapped.stdin)
         except BaseException:
             stream.close()
             raise

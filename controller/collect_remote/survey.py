@@ -179,7 +179,7 @@ def _script(host: Host, agent: str) -> str:
 umask 027
 use() {{
     printf '\\n%suse %s\\n' {mark} "$1"
-    . "$1" >/dev/null 2>&1
+    . "$1" </dev/null >/dev/null 2>&1
     printf '%sused %s\\n' {mark} "$1"
 }}
 {setup}

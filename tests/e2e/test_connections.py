@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness import Tool, one_error
+from harness import COLLECT_REMOTE, Tool, one_error
 from sessions import needs_sshd
 from simhost import SimHost, keys
 from simhost.link import Link
@@ -22,6 +22,7 @@ from simhost.strangers import silent_server, web_server
 
 Start = Callable[..., SimHost]
 Clean = Callable[..., None]
+WORDS = "open sesame"
 CARRY = """
 import os, socket, sys, threading
 s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
@@ -266,7 +267,7 @@ def test_a_proxy_command_that_works_and_one_that_does_not(host: Start, reach: Re
 def test_a_configuration_that_ssh_rejects(host: Start, reach: Reach) -> None:
     reach.entry(host())
     reach.config("Host *\n    NoSuchKeyword yes\n")
-    reach.bad("ssh rejects its configuration.*NoSuchKeyword|no such", "mend")
+    reach.bad("(?i)ssh rejects its configuration.*NoSuchKeyword", "mend")
 
 
 def test_without_an_ssh_program_what_is_passed_over_is_named(
@@ -338,7 +339,7 @@ def test_a_user_certificate(
 
 
 def test_an_encrypted_key_where_nobody_can_be_asked(host: Start, reach: Reach, tmp_path: Path) -> None:
-    public = keys.stored(tmp_path / "id", keys.generate(passphrase="open sesame"))
+    public = keys.stored(tmp_path / "id", keys.generate(passphrase=WORDS))
     reach.entry(host(authorized_keys=[public], accept_key=False), identity_file=str(tmp_path / "id"))
     reach.bad("id is encrypted, and ssh-agent does not hold its key", "ssh-add|terminal")
 
@@ -347,13 +348,22 @@ ON_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spa
 
 
 def test_a_passphrase_is_asked_for_once_on_a_terminal(host: Start, reach: Reach, tmp_path: Path) -> None:
-    public = keys.stored(tmp_path / "id", keys.generate(passphrase="open sesame"))
+    public = keys.stored(tmp_path / "id", keys.generate(passphrase=WORDS))
     ascend = host(authorized_keys=[public], accept_key=False)
     with Link(ascend.address, ascend.port) as link:
         reach.entry(ascend, identity_file=str(tmp_path / "id"), port=link.port)
         process = subprocess.Popen(
-            [sys.executable, "-c", ON_A_TERMINAL, sys.executable, "-m", "collect_remote"]
-            + ["--host", "ascend01", "--model", "llama", "--dry-run"],
+            [
+                sys.executable,
+                "-c",
+                ON_A_TERMINAL,
+                *COLLECT_REMOTE,
+                "--host",
+                "ascend01",
+                "--model",
+                "llama",
+                "--dry-run",
+            ],
             cwd=reach.tool.directory,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -364,19 +374,19 @@ def test_a_passphrase_is_asked_for_once_on_a_terminal(host: Start, reach: Reach,
         assert process.stdout is not None
         with process, process.stdin as typed, process.stdout as screen:
             seen = b""
-            while b"assphrase" not in seen:
+            while b"assphrase for" not in seen:
                 seen += (more := os.read(screen.fileno(), 4096))
                 assert more, seen
             while not seen.rstrip().endswith(b":"):
                 seen += os.read(screen.fileno(), 4096)
             time.sleep(0.2)  # what is typed before echo is off is thrown away
-            typed.write(b"open sesame\n")
+            typed.write(WORDS.encode() + b"\n")
             typed.flush()
             while more := os.read(screen.fileno(), 4096):
                 seen += more
         assert process.returncode == 0, seen
-        assert seen.count(b"assphrase") == 1
-        assert b"open sesame" not in seen
+        assert seen.count(b"assphrase for") == 1
+        assert WORDS.encode() not in seen
 
 
 @needs_sshd
@@ -402,7 +412,6 @@ def test_a_server_that_takes_no_keys(host: Start, reach: Reach) -> None:
 @pytest.mark.parametrize(
     ("sshd", "allow", "message"),
     [
-        ({"PubkeyAcceptedAlgorithms": "ssh-rsa"}, "PubkeyAcceptedAlgorithms +ssh-rsa", "refused the login.*ssh-rsa"),
         ({"HostKeyAlgorithms": "ssh-rsa"}, "HostKeyAlgorithms +ssh-rsa", "offers only ssh-rsa as host key"),
         (
             {"KexAlgorithms": "diffie-hellman-group14-sha1"},
@@ -411,7 +420,7 @@ def test_a_server_that_takes_no_keys(host: Start, reach: Reach) -> None:
         ),
         ({"Ciphers": "chacha20-poly1305@openssh.com"}, "Ciphers aes128-ctr", "offers only chacha20-poly1305"),
     ],
-    ids=["pubkey", "host-key", "kex", "cipher"],
+    ids=["host-key", "kex", "cipher"],
 )
 def test_what_the_two_sides_do_not_share_is_named(
     host: Start, reach: Reach, tmp_path: Path, sshd: dict[str, str], allow: str, message: str
@@ -421,8 +430,6 @@ def test_what_the_two_sides_do_not_share_is_named(
     reach.entry(ascend, identity_file=str(tmp_path / "id"))
     if "Ciphers" in sshd:
         reach.config(f"Host *\n    {allow}\n")
-    if "Pubkey" in allow and reach.transport == "openssh":
-        message = "refused the login"
     reach.bad(message, "~/.ssh/config|transport: openssh|name the user")
     reach.config("Host *\n    Ciphers +aes128-ctr\n" if "Ciphers" in sshd else f"Host *\n    {allow}\n")
     if reach.transport == "openssh":
@@ -452,7 +459,7 @@ def test_a_profile_over_a_connection_that_breaks(host: Start, reach: Reach) -> N
         assert outcome.status == 0, outcome.err
         assert link.cuts == 1
         assert link.connections == 2
-    assert outcome.document["manifest"]["verdict"] == "valid"
+    assert outcome.document["verdict"] == "valid"
 
 
 def test_one_login_for_a_whole_run(host: Start, reach: Reach) -> None:
@@ -466,7 +473,7 @@ def test_one_login_for_a_whole_run(host: Start, reach: Reach) -> None:
 
 
 def test_nothing_is_imported_that_is_not_used(host: Start, tool: Tool, client_home: Path) -> None:
-    watch = "import sys; from collect_remote.cli import main; s = main(sys.argv[1:]); sys.exit('paramiko' in sys.modules or s)"
+    watch = "import sys; from collect_remote.cli import main; sys.exit(main(sys.argv[1:]) or 'paramiko' in sys.modules)"
     Reach(tool, "openssh", client_home).entry(host())
     done = subprocess.run(
         [sys.executable, "-c", watch, "--host", "ascend01", "--model", "llama", "--dry-run"],

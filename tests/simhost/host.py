@@ -231,6 +231,22 @@ class SimHost:
         programs = self.root / "bin"
         python.set_kind(self.root, self._base, knobs.python3)
         toolkit.set_presence(self.home, tools=self._tools, msprof=knobs.msprof, set_env=knobs.set_env)
+        outside = self.root / "sbin" if knobs.npu_smi == "outside" else None
+        self._install_session(programs, outside)
+        bare = python.interpreter(sys.executable).path
+        npu_smi = python.launcher(bare, "hostside.npu_smi", f"{str(self.dir)!r}, sys.argv[1:]")
+        for place, folder in {"path": programs, "outside": self.root / "sbin"}.items():
+            if place == knobs.npu_smi:
+                write(folder / "npu-smi", npu_smi, mode=0o755)
+            else:
+                (folder / "npu-smi").unlink(missing_ok=True)
+        self._tell()
+        accepted = [self._client_key] * knobs.accept_key + list(knobs.authorized_keys)
+        write(self._ssh / "authorized_keys", "".join(f"{line}\n" for line in accepted), mode=0o600)
+
+    def _install_session(self, programs: Path, sbin: Path | None) -> None:
+        """The account: its login shell with an rc file, and the environment that every session begins with."""
+        knobs = self.knobs
         path = f"{programs}:/usr/bin:/bin"
         if without := self._missing():  # nor may the machine's own show
             utilities = self.root / "-".join(("usr-bin-without", *without))
@@ -246,21 +262,10 @@ class SimHost:
             "SIMHOST": str(self.dir),
             **knobs.env,
         }
-        outside = self.root / "sbin" if knobs.npu_smi == "outside" else None
         session.set_rc(self.home, knobs.login_shell, knobs.login_noise, knobs.rc)
         session.install(
-            self.session, self.home, environment, umask=knobs.umask, shell=shell, motd=knobs.motd, sbin=outside
+            self.session, self.home, environment, umask=knobs.umask, shell=shell, motd=knobs.motd, sbin=sbin
         )
-        bare = python.interpreter(sys.executable).path
-        npu_smi = python.launcher(bare, "hostside.npu_smi", f"{str(self.dir)!r}, sys.argv[1:]")
-        for place, folder in {"path": programs, "outside": self.root / "sbin"}.items():
-            if place == knobs.npu_smi:
-                write(folder / "npu-smi", npu_smi, mode=0o755)
-            else:
-                (folder / "npu-smi").unlink(missing_ok=True)
-        self._tell()
-        accepted = [self._client_key] * knobs.accept_key + list(knobs.authorized_keys)
-        write(self._ssh / "authorized_keys", "".join(f"{line}\n" for line in accepted), mode=0o600)
 
     def _missing(self) -> list[str]:
         """How the names of the machine's programs begin that the host does not have."""

@@ -118,6 +118,7 @@ def test_cut_after_so_many_bytes_happens_once() -> None:
             sock.sendall(b"5678")
             with pytest.raises(ConnectionResetError):
                 heard(sock, 100)
+        assert link.to_server + link.to_client == 10
         with client(link) as sock:
             sock.sendall(bytes(100))
             assert heard(sock, 100) == bytes(100)
@@ -153,6 +154,20 @@ def test_a_stall_keeps_connections_and_moves_nothing() -> None:
                 sock.settimeout(5)
             link.resume()
             assert old.recv(1) == new.recv(1) == b"b"
+
+
+def test_an_idle_connection_is_forgotten_and_both_sides_believe_in_it() -> None:
+    with echo() as port, Link(ADDRESS, port, idle_s=0.5) as link:
+        with client(link) as busy, client(link) as idle:
+            for _ in range(8):
+                time.sleep(0.1)
+                busy.sendall(b"a")
+                assert busy.recv(1) == b"a"
+            idle.settimeout(0.2)
+            idle.sendall(b"b")
+            with pytest.raises(TimeoutError):
+                idle.recv(1)
+        assert link.alive >= 1
 
 
 def test_refused_connections_and_one_that_stays() -> None:

@@ -33,7 +33,8 @@ class Login:
     """
 
     transport: str
-    total_s: float
+    user: str = ""
+    total_s: float = 0.0
     steps: tuple[Step, ...] = ()
     server: str | None = None
     cipher: str | None = None
@@ -44,9 +45,12 @@ class Channel(Protocol):
     """One running command. Time-outs are seconds."""
 
     def read(self, timeout: float) -> bytes:
-        """Some bytes as they come, none at their end. TimeoutError when nothing comes, Lost.
+        """Some bytes of its standard output as they come, none at their end. TimeoutError when nothing comes, Lost."""
 
-        They are its standard output; what stood on standard error, which may be cut, comes behind the last of it.
+    def errors(self) -> bytes:
+        """What has come on its standard error since it was asked for last; what is too much is dropped.
+
+        That is the login shell's own: a script of ours has one stream for both.
         """
 
     def write(self, data: bytes, timeout: float) -> None:

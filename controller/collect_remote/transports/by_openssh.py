@@ -69,7 +69,7 @@ class OpenSshConnection:
     """A master and its guard."""
 
     def __init__(self, ssh: str, host: Host, hops: list[Hop]) -> None:
-        self.login = Login("openssh", 0.0)
+        self.login = Login("openssh", hops[-1].user)
         self._ssh = ssh
         self._folder = _private_folder()
         self._guard = _guard(ssh, self._folder)
@@ -176,11 +176,12 @@ class OpenSshChannel:
     def read(self, timeout: float) -> bytes:
         if not _ready(self._output, select.POLLIN, timeout):
             raise TimeoutError
-        data = os.read(self._output.fileno(), READ_BYTES)
-        if not data:
-            data = os.pread(self._errors.fileno(), MOST_ERRORS, self._errors_read)
-            self._errors_read += len(data)
-        return data
+        return os.read(self._output.fileno(), READ_BYTES)
+
+    def errors(self) -> bytes:
+        found = os.pread(self._errors.fileno(), MOST_ERRORS, self._errors_read)
+        self._errors_read += len(found)
+        return found
 
     def write(self, data: bytes, timeout: float) -> None:
         left = memoryview(data)

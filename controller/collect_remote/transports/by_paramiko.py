@@ -48,7 +48,7 @@ class ParamikoConnection:
     """Transports of all hops, the last one to the host itself."""
 
     def __init__(self) -> None:
-        self.login = Login("paramiko", 0.0)
+        self.login = Login("paramiko")
         self._transports: list[paramiko.Transport] = []
         self._proxy: Proxy | None = None
         self._round_trips: list[float] = []
@@ -84,8 +84,8 @@ class ParamikoConnection:
         policy, began = Policy(hop), time.monotonic()
         with (
             identities(hop) as keys,
-            explained(hop, keys, lambda: self._proxy) as seen,
             contextlib.ExitStack() as on_failure,
+            explained(hop, keys, lambda: self._proxy) as seen,
         ):
             seen.wire = Overheard(self._socket(hop))
             on_failure.callback(seen.wire.close)
@@ -107,6 +107,7 @@ class ParamikoConnection:
         transport: Any = self._transports[-1]
         login.steps += (step,)
         login.total_s += step.connect_s + step.handshake_s + step.authenticate_s
+        login.user = transport.get_username()
         login.server = transport.remote_version.partition("-")[2].partition("-")[2]
         login.cipher = transport.remote_cipher
 
@@ -148,15 +149,19 @@ class ParamikoChannel:
         self._channel.settimeout(timeout)
         try:
             data = self._channel.recv(READ_BYTES)
-            self._keep_errors(ended=not data)
+            self._keep_errors()
         except TimeoutError:
             raise
         except LOST as error:  # reading also writes: it tells the peer that there is room again
             raise Lost(str(error) or type(error).__name__) from error
         self._last = len(data)
-        if not data:
-            data, self._errors = bytes(self._errors), bytearray()
         return data
+
+    def errors(self) -> bytes:
+        with contextlib.suppress(*LOST):
+            self._keep_errors()
+        found, self._errors = bytes(self._errors), bytearray()
+        return found
 
     def write(self, data: bytes, timeout: float) -> None:
         self._channel.settimeout(timeout)
@@ -168,13 +173,11 @@ class ParamikoChannel:
         except LOST as error:
             raise Lost(str(error) or type(error).__name__) from error
 
-    def _keep_errors(self, *, ended: bool) -> None:
+    def _keep_errors(self) -> None:
         """Take them out of the window, which they share with the output."""
-        while self._channel.recv_stderr_ready() or ended:
+        while self._channel.recv_stderr_ready():
             more = self._channel.recv_stderr(READ_BYTES)
             self._errors += more[: max(0, MOST_ERRORS - len(self._errors))]
-            if not more:
-                break
 
     def status(self, timeout: float) -> int:
         return self._channel.recv_exit_status() if self._channel.status_event.wait(timeout) else -1

@@ -15,6 +15,9 @@ _SHOWN = re.compile(r"^debug1: Server host (?:key|certificate): (\S+ SHA256:\S+)
 _OFFENDING = re.compile(r"^Offending \S+ key in (.+):([0-9]+)", re.MULTILINE)
 _HEARD = re.compile(r"^debug1: kex_exchange_identification: banner line [0-9]+: (.*)$", re.MULTILINE)
 _HUNG_UP = re.compile(r"^kex_exchange_identification: (?:Connection closed by|read: Connection reset)", re.MULTILINE)
+_FAREWELL = re.compile(
+    r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification|OpenSSH_)"
+)
 _SERVER = re.compile(r"^debug1: Remote protocol version [0-9.]+, remote software version (.*)$", re.MULTILINE)
 _CIPHER = re.compile(r"^debug1: kex: server->client cipher: (\S+)", re.MULTILINE)
 
@@ -134,6 +137,8 @@ def _of_banner(log: str, hops: Sequence[Hop], _: _Problems) -> UnreachableError 
 def _last_words(log: str) -> str:
     """The last line that is no debugging and not ssh's own farewell, which says less than what came before it."""
     lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith("debug")]
-    farewell = re.compile(r"^(?:Connection (?:closed|reset|to)|kex_exchange_identification|OpenSSH_)")
+    farewell = re.compile(
+        r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification|OpenSSH_)"
+    )
     telling = [line for line in lines if not farewell.match(line)]
     return one_line((telling or lines or ["it said nothing"])[-1])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from collect_remote.errors import TransferError, UnreachableError
+from collect_remote.errors import EnvironmentUnfit, TransferError, UnreachableError
 from collect_remote.inventory import Host
 from collect_remote.remote import Remote, Stream
 from sessions import needs_sshd, until
@@ -49,7 +49,6 @@ def test_noise_of_the_login_shell_is_no_part_of_the_output(simhost: Start, entry
         for _ in range(3):
             with remote.stream(f"echo go; head -c {size} /dev/zero; echo bad >&2; exit 2") as stream:
                 lines = stream.lines(20)
-                assert next(lines) == b"\x1b[33mWelcome\x1b[0m"
                 assert next(lines) == b"go"
                 assert b"".join(stream.blocks(size, 20)) == bytes(size)
                 assert list(lines) == [b"bad", b"\x1b[33mWelcome\x1b[0m"]  # of its standard error
@@ -57,8 +56,17 @@ def test_noise_of_the_login_shell_is_no_part_of_the_output(simhost: Start, entry
 
 
 def test_what_keeps_a_script_from_starting_is_told(simhost: Start, entry: Entry) -> None:
-    with Remote(entry(simhost(bash=False))) as remote:
-        assert b"bash" in said(remote, "echo never")[-1]
+    no_bash = pytest.raises(EnvironmentUnfit, match="there is no bash on the PATH of .*not found")
+    with Remote(entry(simhost(bash=False, login_shell="sh"))) as remote, no_bash:
+        said(remote, "echo never")
+
+
+def test_a_question_on_standard_error_is_told(simhost: Start, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("collect_remote.shell.BEGIN_S", 1.0)
+    asks = "printf 'Which project? ' >&2; sleep 20\n"
+    told = pytest.raises(UnreachableError, match=r"are not over after 1 s: .*Which project\?")
+    with Remote(entry(simhost(rc=asks))) as remote, told:
+        said(remote, "echo never")
 
 
 def test_bytes_are_not_touched_either_way(simhost: Start, entry: Entry) -> None:

@@ -1,0 +1,89 @@
+"""From a login shell that is not ours to a bash that is: how a script gets there whole, and why it did not.
+
+sshd hands a command to the account's login shell, which may be any, and which reads the account's rc files first. These
+may print, ask, read the input, change the shell or end it. So the command replaces that shell by a bash that inherits
+nothing of it, and this bash runs a script only when its input still holds all of it: what an rc file took from the
+input, it took from spare lines; and if it took more, nothing of ours runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from collect_agent.events import MARK
+
+from .errors import CollectError, EnvironmentUnfit, UnreachableError
+
+BEGIN_S = 20.0  # for the login scripts; nothing of ours runs before they are over
+BEGUN = MARK + "begun"
+_STARTED = MARK + "bash"
+_NO_BASH = re.compile(r"not found: bash$|\bbash: (command )?not found|unknown command: bash", re.IGNORECASE)
+_SPARE_LINES = 64
+_FIRST_LINE = "# collect-remote: the script begins"
+_LAST_LINE = "# collect-remote: the script ends"
+
+# Inside single quotes none of this means anything to sh, csh, fish or zsh: no quote, no backslash, no exclamation mark.
+# "bash" in quotes is no alias. -p: it takes no functions, no options and no BASH_ENV from the environment. One stream
+# for output and errors keeps their order, and their lines whole. head reads in blocks, not byte by byte as bash does.
+_COMMAND = """\
+exec "bash" --norc --noprofile -p -c '\
+exec 2>&1; echo; echo "{started}"; \
+while IFS= read -r line; do \
+if [ "$line" = "{first}" ]; then echo "{begun}"; eval "$(head -c {size})"; exit; fi; \
+done; exit 1'"""
+
+
+class Wrapped(NamedTuple):
+    """A script as it goes to a host: the command for the login shell, and what its standard input gets."""
+
+    command: str
+    stdin: bytes
+
+
+def wrap(script: str) -> Wrapped:
+    """`script` (bash) is the body of a function, which `return` leaves. Its input is what is sent after `stdin`.
+
+    When all of it is there, a line `BEGUN` is printed, and then the script runs.
+    """
+    body = f"main() {{\nset +o posix\n{script}\n}}\nmain\n{_LAST_LINE}".encode()
+    command = _COMMAND.format(started=_STARTED, first=_FIRST_LINE, begun=BEGUN, size=len(body))
+    # A shell that an rc file put in place of the one with our command takes its commands from the input: the same one.
+    head = "\n" * _SPARE_LINES + f"{command} || exit\n{_FIRST_LINE}\n"
+    return Wrapped(command, head.encode() + body)
+
+
+def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectError:
+    """Why there was no `BEGUN`.
+
+    login    user@host
+    said     lines that came in its place
+    status   how the session ended; None: it goes on, and has for `BEGIN_S`
+    """
+    words = [line for line in said if line and line not in (_STARTED, _LAST_LINE)]
+    printed = f"; the last that was printed: {words[-1]}" if words else ""
+    if _STARTED in said or _LAST_LINE in said:  # our bash waits in vain; or something prints what it should have got
+        return (UnreachableError if status is None else EnvironmentUnfit)(
+            f"the login scripts of {login} take the input that is for the command",
+            "look for `read`, `cat` and `exec <` in its rc files; do that on a terminal alone: [ -t 0 ]",
+        )
+    if status is None:
+        return UnreachableError(
+            f"the login scripts of {login} are not over after {BEGIN_S:g} s: they wait for input, or hang{printed}",
+            f"see where `ssh {login} true` hangs; do that on a terminal alone: [ -t 0 ]",
+        )
+    if restricted := next((line for line in words if "restricted" in line), ""):
+        return EnvironmentUnfit(
+            f"the login shell of {login} is restricted: {restricted}",
+            "have the account given a full shell, or use another account",
+        )
+    if missing := next(filter(_NO_BASH.search, words), ""):
+        return EnvironmentUnfit(
+            f"there is no bash on the PATH of {login}: {missing}",
+            "install bash, or see that the login scripts leave it on the PATH",
+        )
+    return EnvironmentUnfit(
+        f"the login of {login} ended (exit status {status}) without a word from the command{printed}",
+        f"look for `exit` or `exec` in its rc files, and at its login shell; `ssh {login} true` ends the same way",
+    )

@@ -82,7 +82,13 @@ class Stream:
                 continue
             if len(self._buffer) > LONGEST_LINE:
                 self._buffer.clear()
-            if not self._fill(min(timeout, left)):
+            try:
+                more = self._fill(min(timeout, left))
+            except UnreachableError as error:
+                if left < timeout and isinstance(error.__cause__, TimeoutError):
+                    continue  # the time is over
+                raise
+            if not more:
                 if errors := self._channel.errors():
                     self._buffer += b"\n" * bool(self._buffer) + errors
                     continue

@@ -451,6 +451,7 @@ def before_sha2(tmp_path: Path) -> Iterator[int]:
     async def listen() -> asyncssh.SSHAcceptor:
         return await asyncssh.listen(
             "127.0.0.1",
+            0,
             server_host_keys=[str(tmp_path / "server")],
             authorized_client_keys=str(tmp_path / "id.pub"),
             signature_algs=["ssh-rsa"],
@@ -475,7 +476,7 @@ def before_sha2(tmp_path: Path) -> Iterator[int]:
 def test_an_rsa_key_at_a_server_that_knows_only_sha_1(reach: Reach, before_sha2: int, tmp_path: Path) -> None:
     reach.entry(address="127.0.0.1", port=before_sha2, identity_file=str(tmp_path / "id"))
     reach.config("Host *\n    StrictHostKeyChecking accept-new\n    HostKeyAlgorithms +ssh-rsa\n")
-    assert reach.bad("ssh-rsa", "PubkeyAcceptedAlgorithms \\+ssh-rsa|HostKeyAlgorithms \\+ssh-rsa|try `ssh")
+    reach.bad("refused the login.* ssh-rsa", r"PubkeyAcceptedAlgorithms \+ssh-rsa")
     if reach.transport == "openssh":
         reach.config(
             "Host *\n    StrictHostKeyChecking accept-new\n    HostKeyAlgorithms +ssh-rsa\n"

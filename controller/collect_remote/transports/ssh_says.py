@@ -18,6 +18,7 @@ _HUNG_UP = re.compile(r"^kex_exchange_identification: (?:Connection closed by|re
 _FAREWELL = re.compile(
     r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification|OpenSSH_)"
 )
+_SIGNED_BY = re.compile(r"^debug1: kex_input_ext_info: server-sig-algs=<([^>]+)>", re.MULTILINE)
 _SERVER = re.compile(r"^debug1: Remote protocol version [0-9.]+, remote software version (.*)$", re.MULTILINE)
 _CIPHER = re.compile(r"^debug1: kex: server->client cipher: (\S+)", re.MULTILINE)
 
@@ -76,9 +77,13 @@ def _of_login(log: str, hops: Sequence[Hop], problems: _Problems) -> AuthError |
     accepts = f"; it accepts {refused[3].replace(',', ', ')}" if refused and refused[3] != "publickey" else ""
     if refused is None:
         accepts = "; it had enough of so many keys"
+    mend = ""
+    if (algorithms := _SIGNED_BY.search(log)) and "no mutual signature algorithm" in log:
+        why += f"; a key of yours would sign by none of what it takes: {algorithms[1].replace(',', ', ')}"
+        mend = f"write `PubkeyAcceptedAlgorithms +{algorithms[1].split(',')[0]}` for it in ~/.ssh/config; "
     return AuthError(
         f"{hop.place} refused the login (keys offered: {names}{why}{accepts})",
-        f"try `ssh -p {hop.port} {hop.user}@{hop.address}`; name the user and the key in the inventory; "
+        f"{mend}try `ssh -p {hop.port} {hop.user}@{hop.address}`; name the user and the key in the inventory; "
         "passwords and second factors are asked for on a terminal",
     )
 

@@ -21,6 +21,7 @@ OPTIONS = {}  # of the model, see DEFAULTS below
 # ---- the template: synchronisation, steps, profiler ----
 
 import os
+import re
 import sys
 import time
 from typing import Any, Callable
@@ -81,8 +82,7 @@ def profile(
         raise TemplateError("UsageError", str(error), "ask for another number of steps") from error
     emit("import")
     torch, torch_npu = import_torch()
-    torch.npu.set_device("npu:0")
-    free, total = torch.npu.mem_get_info()
+    free, total = open_device(torch)
     emit(
         "import",
         versions={"torch": torch.__version__, "torch_npu": torch_npu.__version__},
@@ -131,6 +131,28 @@ def import_torch() -> tuple[Any, Any]:
             "check the driver with npu-smi info as this user; a profile is never taken on the CPU",
         )
     return torch, torch_npu
+
+
+def open_device(torch: Any) -> tuple[int, int]:
+    """Make npu:0 the device of this process; its free and total memory, bytes. TemplateError when it does not open."""
+    try:
+        torch.npu.set_device("npu:0")
+        free, total = torch.npu.mem_get_info()
+    except RuntimeError as error:
+        raise TemplateError(
+            "EnvironmentUnfit",
+            "the device does not open: {}".format(device_error(str(error))),
+            "read CANN's own log (~/ascend/log): the code alone has many causes, a driver that does not fit among them",
+        ) from error
+    return free, total
+
+
+def device_error(text: str) -> str:
+    """Of what torch_npu says: its first line, the code, and the first line of CANN's own that begins with one. Pure."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    code = re.search(r"(?:error code is|runtime result = |ret(?:code)?\W+)\s*(\d{6})", text)
+    cause = next((line for line in lines if re.match(r"E[A-Z0-9]\d{4}\b", line)), "")
+    return "; ".join(filter(None, (lines[0] if lines else "", "code " + code.group(1) if code else "", cause)))
 
 
 def check_output(adapter: Any, kind: str, output: Any) -> None:

@@ -1,15 +1,18 @@
 """`python agent.pyz COMMAND ...`: the agent's commands, each imported only when it is called.
 
-start                 a plan as JSON on stdin: create the run, detach its supervisor, follow it
-follow RUN [SEQ]      the events of a run after SEQ
+start                 a plan as JSON on descriptor 3: create the run, detach its supervisor, follow it
+follow RUN SEQ        the events of a run after SEQ
 stop RUN              end a run and prove it
-send RUN [OFFSET]     the result files of a run, from a byte offset
+send RUN OFFSET       the result files of a run, from a byte offset
+runs WORKDIR          what is there
+clean WORKDIR [--results] [RUN...]      remove what has ended
 validate PATH         judge a profile
 supervise RUN, work RUN      what `start` starts
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import List
 
@@ -27,7 +30,8 @@ def main(arguments: List[str]) -> int:
         from .start import start
 
         try:
-            run = start(json.loads(sys.stdin.readline()))
+            with open(3, encoding="utf-8") as plan:
+                run = start(json.load(plan))
         except Failure as failure:
             sys.stdout.write(events.on_wire(events.failed(failure)))
             return 1
@@ -47,6 +51,19 @@ def main(arguments: List[str]) -> int:
         left = stop(RunDir(rest[0]))
         sys.stdout.write(events.on_wire({"stage": "stop", "left": left}))
         return 1 if left else 0
+    if command == "runs":
+        from . import events, listing
+
+        sys.stdout.write(events.on_wire({"stage": "runs", "runs": listing.runs(rest[0])}))
+        return 0
+    if command == "clean":
+        from . import events
+        from .clean import clean
+
+        names = [word for word in rest[1:] if word != "--results"]
+        done = clean(rest[0], names, "--results" in rest, os.path.basename(sys.argv[0]))
+        sys.stdout.write(events.on_wire(dict(done, stage="clean")))
+        return 0
     if command == "supervise":
         from .supervise import supervise
 

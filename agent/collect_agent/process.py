@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import time
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 RUN_VARIABLE = "COLLECT_REMOTE_RUN"
 _PR_SET_PDEATHSIG = 1
@@ -36,6 +37,21 @@ def start_time(pid: int) -> Optional[str]:
     """
     fields = _stat(pid)
     return fields[19] if fields else None
+
+
+def identity(pid: int) -> Dict[str, Any]:
+    """What names a live process for ever, to be written down."""
+    return {"pid": pid, "start_time": start_time(pid)}
+
+
+def recorded(path: str) -> Optional[int]:
+    """The pid of the process whose identity a file holds, None when there is no such file or process (any more)."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            known = json.load(file)
+        return int(known["pid"]) if known == identity(known["pid"]) else None
+    except (OSError, ValueError):
+        return None
 
 
 def of_run(run_id: str) -> List[int]:

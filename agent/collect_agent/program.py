@@ -17,8 +17,10 @@ from . import events, lease, process
 from .rundir import RunDir
 
 TICK_S = 0.5
-# torch_npu.profiler becomes a no-op, or writes elsewhere, when one of these is set (torch_npu 2.13.0).
-HARMFUL_VARIABLES = ("PROFILING_MODE", "PROFILER_SAMPLECONFIG", "ASCEND_WORK_PATH")
+# torch_npu.profiler becomes a no-op when one of these is set (torch_npu 2.13.0).
+HARMFUL_VARIABLES = ("PROFILING_MODE", "PROFILER_SAMPLECONFIG")
+# What has been compiled, for the next run as well: CANN puts it into ~/atc_data otherwise, the others into ~ and /tmp.
+CACHE_VARIABLES = ("ASCEND_CACHE_PATH", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 # The most that a pipe of an ordinary user holds (/proc/sys/fs/pipe-max-size), and far more than a report has.
 PIPE_BYTES = 1 << 20
 
@@ -57,11 +59,17 @@ class Program:
 
 
 def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[str, str]:
-    """For every program that imports torch_npu: nothing in the inventory's `env` can undo what the run stands on."""
+    """For every program that imports torch_npu: nothing in the inventory's `env` can undo what the run stands on.
+
+    What CANN and Python would leave in the home and in the user's directories goes to the run's and the agent's own.
+    """
     result = dict(os.environ, **plan["env"])
     for name in (*HARMFUL_VARIABLES, events.PIPE_VARIABLE, events.GATE_VARIABLE):
         result.pop(name, None)
-    result["PYTHONUNBUFFERED"] = "1"
+    result["PYTHONUNBUFFERED"] = result["PYTHONDONTWRITEBYTECODE"] = "1"
+    result["ASCEND_WORK_PATH"] = run.work  # CANN's logs, kernel_meta, ...; a profiler with a directory keeps to its own
+    for name in CACHE_VARIABLES:
+        result.setdefault(name, os.path.dirname(os.path.abspath(sys.argv[0])))
     result[process.RUN_VARIABLE] = run.id
     # Ascending, or CANN refuses them all (and torch.npu.is_available() quietly says no).
     result["ASCEND_RT_VISIBLE_DEVICES"] = ",".join(str(n) for n in sorted(d["logic"] for d in held.devices))

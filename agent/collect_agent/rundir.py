@@ -33,7 +33,7 @@ class RunDir:
         return os.path.join(self.path, name)
 
     def create(self, plan: Dict[str, Any]) -> None:
-        """Make the directory and the plan's files. FileExistsError if the run id was used before."""
+        """Make the directory and the plan's files."""
         os.makedirs(os.path.dirname(self.path), mode=0o750, exist_ok=True)
         os.mkdir(self.path, 0o750)
         os.mkdir(self.work, 0o750)
@@ -41,11 +41,14 @@ class RunDir:
         for name, text in plan["files"].items():
             with open(self._in(name), "w", encoding="utf-8") as file:
                 file.write(text)
-        with open(self.plan, "w", encoding="utf-8") as file:
+        # The owner's alone: the options of a model may hold what nobody else should read.
+        with open(os.open(self.plan, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             json.dump(plan, file, indent=1)
         with open(self.reserve, "wb") as ballast:
             ballast.write(bytes(RESERVE_BYTES))
-        self.touch_followed()
+        for path in (self.events, self.followed):
+            with open(path, "w", encoding="utf-8"):
+                pass
 
     def read_plan(self) -> Dict[str, Any]:
         with open(self.plan, encoding="utf-8") as file:

@@ -1,7 +1,14 @@
-"""Starting a run: its directory, then a supervisor that no longer belongs to the SSH session."""
+"""Starting a run: its supervisor leaves the SSH session, then the run appears, whole or not at all.
+
+Starting is safe to repeat: who starts a run that is there already only follows it, so a connection that broke while
+the request was on its way costs nothing and starts nothing twice.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import json
 import os
 import shutil
 import sys
@@ -13,35 +20,62 @@ from .rundir import RunDir
 
 
 def start(plan: Dict[str, Any]) -> RunDir:
-    """Create the run of `plan` and detach its supervisor; Failure when the directory cannot be made."""
+    """Create the run of `plan` and detach its supervisor, unless it was started before.
+
+    Failure when the directory cannot be made, or the run was stopped before it could start.
+    """
     os.umask(0o027)
     run = RunDir(os.path.join(plan["workdir"], "runs", plan["run_id"]))
+    staged = RunDir(os.path.join(os.path.dirname(run.path), ".{}.{}".format(run.id, os.getpid())))
     try:
-        run.create(plan)
-    except FileExistsError as error:
-        raise Failure("Interrupted", "run {} was stopped before it started".format(run.id)) from error
+        staged.create(plan)
     except OSError as error:
-        shutil.rmtree(run.path, ignore_errors=True)
-        raise Failure(
-            "StorageError",
-            "cannot make the run directory {}: {}".format(run.path, error.strerror),
-            "free some space there, or name another directory with `workdir` in the inventory",
-        ) from error
+        shutil.rmtree(staged.path, ignore_errors=True)
+        raise _unmade(run, error) from error
+    readable, writable = os.pipe()
     if os.fork():
+        os.close(writable)
         os.wait()
+        with os.fdopen(readable) as told:
+            code = int(told.read() or errno.EIO)
     else:
         os.setsid()
         if os.fork():
             os._exit(0)
-        _become_supervisor(run)
+        _become_supervisor(staged, run, writable)
+    if code and code not in (errno.ENOTEMPTY, errno.EEXIST):
+        raise _unmade(run, OSError(code, os.strerror(code)))
+    if not os.path.exists(run.plan):
+        raise Failure("Interrupted", "run {} was stopped before it started".format(run.id))
     return run
 
 
-def _become_supervisor(run: RunDir) -> NoReturn:
-    """Nothing of the session stays open, and every descendant carries the run's id."""
+def _unmade(run: RunDir, error: OSError) -> Failure:
+    return Failure(
+        "StorageError",
+        "cannot make the run directory {}: {}".format(run.path, error.strerror),
+        "free some space there, or name another directory with `workdir` in the inventory",
+    )
+
+
+def _become_supervisor(staged: RunDir, run: RunDir, told: int) -> NoReturn:
+    """Publish the run and supervise it: nothing of the session stays open, every descendant carries the run's id.
+
+    Writes to `told` 0, or the errno that kept the run from being published.
+    """
+    try:
+        with open(staged.pid, "w", encoding="utf-8") as file:
+            json.dump(process.identity(os.getpid()), file)
+        os.rename(staged.path, run.path)  # onto a directory that is not empty: refused
+        log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+    except OSError as error:
+        shutil.rmtree(staged.path, ignore_errors=True)
+        os.write(told, str(error.errno).encode())
+        os._exit(1)
+    with contextlib.suppress(BrokenPipeError):  # who started us has gone; the run is there all the same
+        os.write(told, b"0")
     os.environ[process.RUN_VARIABLE] = run.id
     null = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
     for source, target in ((null, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
     agent = [sys.executable, "-I", "-S", sys.argv[0]]

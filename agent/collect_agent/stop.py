@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import signal
 import time
 from typing import List
@@ -17,15 +17,23 @@ def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
 
     Safe to call at any time and repeatedly. A run that is only about to start finds its id taken and does not.
     """
-    os.makedirs(run.path, mode=0o750, exist_ok=True)
-    try:
-        with open(run.pid, encoding="utf-8") as file:
-            supervisor = json.load(file)
-    except (OSError, ValueError):
-        supervisor = None
-    if supervisor and process.start_time(supervisor["pid"]) == supervisor["start_time"]:
-        os.kill(supervisor["pid"], signal.SIGTERM)
+    _take_id(run)
+    supervisor = process.recorded(run.pid)
+    if supervisor is not None:
+        os.kill(supervisor, signal.SIGTERM)
         until = time.monotonic() + grace_s
-        while process.start_time(supervisor["pid"]) == supervisor["start_time"] and time.monotonic() < until:
+        while process.recorded(run.pid) is not None and time.monotonic() < until:
             time.sleep(0.05)
     return process.end(run.id, grace_s=0.0)
+
+
+def _take_id(run: RunDir) -> None:
+    """Unless the run is there, put a directory in its place: not empty, or `start` could still take it."""
+    marker = "{}.stopped.{}".format(os.path.join(os.path.dirname(run.path), "." + run.id), os.getpid())
+    os.makedirs(marker, mode=0o750)
+    with open(os.path.join(marker, "stopped"), "w", encoding="utf-8"):
+        pass
+    try:
+        os.rename(marker, run.path)
+    except OSError:
+        shutil.rmtree(marker)

@@ -8,7 +8,6 @@ Whatever happens, the journal ends with one `end` event and no process of the ru
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import time
@@ -16,7 +15,7 @@ import traceback
 from types import FrameType
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from . import acquire, events, lease, manifest, presence, process, program, remains
+from . import acquire, events, lease, manifest, presence, process, program, remains, remedies
 from .failure import Failure
 from .rundir import ARCHIVE, RunDir
 
@@ -27,9 +26,7 @@ GRACE_S = 5.0
 def supervise(run: RunDir) -> int:
     """Run the whole pipeline of `run`; returns the exit status of the supervisor (0 good, 1 not)."""
     process.adopt_orphans()
-    journal = events.Journal(run.events)  # first: who sees a supervisor without its journal knows that it was removed
-    with open(run.pid, "w", encoding="utf-8") as file:
-        json.dump({"pid": os.getpid(), "start_time": process.start_time(os.getpid())}, file)
+    journal = events.Journal(run.events)
     plan = run.read_plan()
     end: Dict[str, Any]
     try:
@@ -202,12 +199,16 @@ def _watched(run: RunDir, plan: Dict[str, Any]) -> Iterator[Limit]:
             )
         if not os.path.isdir(run.path):
             raise remains.removed(run)
-        if silence.seconds > plan["orphan_s"]:
-            raise Failure("Interrupted", "nobody followed the run for {:g} s".format(plan["orphan_s"]))
+        if plan["orphan_s"] and silence.seconds > plan["orphan_s"]:
+            raise Failure(
+                "Interrupted",
+                "nobody followed the run for {:g} s".format(plan["orphan_s"]),
+                "start it again, with --detach if it is to go on alone",
+            )
 
     def terminate(_number: int, _frame: Optional[FrameType]) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Failure("Interrupted", "stopped on request")
+        raise Failure("Interrupted", "the run was stopped on request", "start it again")
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, terminate)
@@ -227,7 +228,8 @@ def _death(status: int, log: str) -> str:
     else:
         how = "ended with exit status {}".format(status)
     lines = [line for line in _tail(log) if line.strip()]
-    return "the profiling process {}{}".format(how, ": " + lines[-1] if lines else "")
+    cause = remedies.cann_error(lines) or (lines[-1] if lines else "")
+    return "the profiling process {}{}".format(how, cause and ": " + cause)
 
 
 def _os_failure(run: RunDir, error: OSError) -> Failure:

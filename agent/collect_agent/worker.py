@@ -8,7 +8,7 @@ import os
 import traceback
 from typing import Any, Dict
 
-from . import adapters, events, template
+from . import adapters, events, remedies, template
 from .rundir import RunDir
 
 
@@ -24,25 +24,27 @@ def work(run: RunDir) -> int:
         adapter = adapters.find(os.path.join(run.path, name) if name.endswith(".py") else name)
         template.profile(adapter, asked["options"], asked["request"], run.profile, emit)
     except template.TemplateError as error:
-        emit("error", kind=error.kind, message=error.message, remedy=error.remedy)
+        known = remedies.remedy(error.message) if error.kind == "EnvironmentUnfit" else None
+        emit("error", kind=error.kind, message=error.message, remedy=known or error.remedy)
     except ImportError as error:
         emit(
             "error",
             kind="EnvironmentUnfit",
             message="the adapter {} cannot be imported: {}".format(name, error),
-            remedy="install what it needs in the host's Python, or use another adapter",
+            remedy=remedies.remedy(str(error)) or "install what it needs in the host's Python, or use another adapter",
         )
         traceback.print_exc()
     except Exception as error:  # noqa: BLE001 - whatever a model raises is the run's failure, told in one line
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
         place = traceback.extract_tb(error.__traceback__)[-1]
+        remedy = remedies.remedy(str(error)) or "the end of the host's log shows where it came from"
         emit(
             "error",
             kind="StorageError" if full else "RunFailed",
             message="the model raised {}: {} ({}:{})".format(
                 type(error).__name__, error, os.path.basename(place.filename), place.lineno
             ),
-            remedy="free some space on the host" if full else "the end of the host's log shows where it came from",
+            remedy="free some space on the host" if full else remedy,
         )
         traceback.print_exc()  # last: it goes to a disk that may be full
     else:

@@ -12,35 +12,51 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .bring import Result
     from .devices import Device, Verdict
     from .errors import CollectError
     from .inventory import Host, Inventory, ModelSpec
     from .inventory import load as load_inventory
-    from .pipeline import Preview, Result, collect, deploy_agent, devices, preview
+    from .manage import Cleaned, attach, clean, runs, stop
+    from .pipeline import Preview, collect, deploy_agent, devices, preview, start
     from .request import Request
+    from .run import Run
+    from .wire import Listed
 
 __version__ = "0.1.0"
 __all__ = [
+    "Cleaned",
     "CollectError",
     "Device",
     "Host",
     "Inventory",
+    "Listed",
     "ModelSpec",
     "Preview",
     "Request",
     "Result",
+    "Run",
     "Verdict",
+    "attach",
+    "clean",
     "collect",
     "deploy_agent",
     "devices",
     "load_inventory",
     "preview",
+    "runs",
+    "start",
+    "stop",
 ]
 
 _HOME = {
     **dict.fromkeys(("Device", "Verdict"), "devices"),
     **dict.fromkeys(("Host", "Inventory", "ModelSpec"), "inventory"),
-    **dict.fromkeys(("Preview", "Result", "collect", "deploy_agent", "devices", "preview"), "pipeline"),
+    **dict.fromkeys(("Preview", "collect", "deploy_agent", "devices", "preview", "start"), "pipeline"),
+    **dict.fromkeys(("Cleaned", "attach", "clean", "runs", "stop"), "manage"),
+    "Listed": "wire",
+    "Result": "bring",
+    "Run": "run",
     "CollectError": "errors",
     "Request": "request",
     "load_inventory": "inventory",

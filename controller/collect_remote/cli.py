@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,6 +21,7 @@ from .errors import CollectError, Interrupted, UsageError
 if TYPE_CHECKING:
     from .devices import Wish
     from .fleet import Answer, Fleet
+    from .inventory import Host
 
 
 LONGEST_H = 48
@@ -151,6 +153,8 @@ def _parser() -> argparse.ArgumentParser:
     profiler.add_argument("--record-shapes", action="store_true")
     profiler.add_argument("--profile-memory", action="store_true")
     profiler.add_argument("--export", choices=EXPORTS, default="text")
+    what.add_argument("--detach", action="store_true", help="start the run and leave it: attach brings its result")
+    _add_reconnect_for(what)
     output = parser.add_argument_group("output")
     output.add_argument("--out", type=Path, metavar="DIR", help="default: profiles/<host>/<model>/<run id>")
     output.add_argument("--dry-run", action="store_true", help="show device and plan, change nothing")
@@ -169,6 +173,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_what_is_free(devices)
     devices.set_defaults(command=_devices)
 
+    _add_run_commands(commands)
+
+    doctor = commands.add_parser(
+        "doctor", parents=[_shared_options(argparse.SUPPRESS)], help="what would stop a collection, before it does"
+    )
+    doctor.add_argument("--host", action="append", metavar="NAME", help="of the inventory; again, or a,b, for more")
+    doctor.add_argument("--model", help="look for its files too")
+    doctor.set_defaults(command=_doctor)
+
     validate = commands.add_parser(
         "validate", parents=[_shared_options(argparse.SUPPRESS)], help="judge a profile: a directory or an archive"
     )
@@ -181,6 +194,35 @@ def _parser() -> argparse.ArgumentParser:
     template.add_argument("--phase", choices=PHASES, default="both")
     template.set_defaults(command=_template)
     return parser
+
+
+def _add_run_commands(commands: Any) -> None:
+    """Those about runs that are on a host."""
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = commands.add_parser(
+            name, parents=[_shared_options(argparse.SUPPRESS)], help=text
+        )
+        parser.add_argument("--host", required=True, help="a host of the inventory")
+        parser.set_defaults(command=run)
+        return parser
+
+    add("runs", _runs, "what is on a host: running, finished, orphaned")
+    attach = add("attach", _attach, "follow a run to its end and bring its result")
+    attach.add_argument("run", metavar="RUN", help="its id")
+    attach.add_argument("--out", type=Path, metavar="DIR", help="default: profiles/<host>/<model>/<run id>")
+    _add_reconnect_for(attach)
+    stop = add("stop", _stop, "end a run and prove it")
+    stop.add_argument("run", metavar="RUN", help="its id")
+    clean = add("clean", _clean, "remove runs that have ended")
+    clean.add_argument("runs", metavar="RUN", nargs="*", help="their ids (default: all that have no result)")
+    clean.add_argument("--results", action="store_true", help="also those whose result was not fetched")
+
+
+def _add_reconnect_for(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--reconnect-for", type=_duration, default=600.0, metavar="T", help="try to get a lost connection back (10m)"
+    )
 
 
 def _add_what_is_free(parser: argparse._ActionsContainer) -> None:
@@ -218,6 +260,8 @@ def _collect(options: argparse.Namespace) -> int:
     for name in ("host", "model"):
         if getattr(options, name) is None:
             raise UsageError(f"--{name} is missing", "collect-remote --host HOST --model MODEL, or --help")
+    if options.detach and options.out:
+        raise UsageError("--detach brings nothing here that could go to --out", "give --out to attach")
     from . import inventory, pipeline, progress, render
     from .request import Request
 
@@ -240,6 +284,7 @@ def _collect(options: argparse.Namespace) -> int:
         profile_memory=options.profile_memory,
         export=options.export,
         timeout=options.timeout,
+        reconnect_for=options.reconnect_for,
         out=options.out,
     )
     host = inventory.load(options.inventory or Path("inventory.yaml")).host(request.host)
@@ -248,15 +293,65 @@ def _collect(options: argparse.Namespace) -> int:
         if options.dry_run:
             preview = pipeline.preview(request, host, report)
             document, text = render.preview_document(preview), render.preview_text(preview)
+        elif options.detach:
+            run = pipeline.start(request, host, report)
+            document, text = render.started_document(run), render.started_text(run)
         else:
             result = pipeline.collect(request, host, report)
             document, text = render.result_document(result), render.result_text(result)
     finally:
         report.close()
+    _show(options, document, text)
+    return 0
+
+
+def _show(options: argparse.Namespace, document: Any, text: str) -> None:
     if options.json:
         _print_json(document)
     else:
         sys.stdout.write(text)
+
+
+def _host(options: argparse.Namespace) -> Host:
+    from . import inventory
+
+    return inventory.load(options.inventory or Path("inventory.yaml")).host(options.host)
+
+
+def _runs(options: argparse.Namespace) -> int:
+    from . import manage, render
+
+    host = _host(options)
+    listed = manage.runs(host)
+    _show(options, {"host": host.name, "runs": [dataclasses.asdict(run) for run in listed]}, render.runs_text(listed))
+    return 0
+
+
+def _attach(options: argparse.Namespace) -> int:
+    from . import manage, progress, render
+
+    host, report = _host(options), progress.reporter()
+    try:
+        result = manage.attach(host, options.run, out=options.out, reconnect_for=options.reconnect_for, on_event=report)
+    finally:
+        report.close()
+    _show(options, render.result_document(result), render.result_text(result))
+    return 0
+
+
+def _stop(options: argparse.Namespace) -> int:
+    from . import manage, progress, render
+
+    was = manage.stop(_host(options), options.run, progress.reporter())
+    _show(options, {"run": was.run, "was": was.state, "left": []}, render.stopped_text(was))
+    return 0
+
+
+def _clean(options: argparse.Namespace) -> int:
+    from . import manage, progress, render
+
+    done = manage.clean(_host(options), options.runs, results=options.results, on_event=progress.reporter())
+    _show(options, dataclasses.asdict(done), render.cleaned_text(done))
     return 0
 
 
@@ -272,15 +367,33 @@ def _devices(options: argparse.Namespace) -> int:
         return _show_devices([_saved_devices(options, wish)], options)
     if options.map_file:
         raise UsageError("--map-file goes with --from-file", "leave it out: a host is asked for its own")
-    from . import inventory
     from .fleet import Fleet
 
-    known = inventory.load(options.inventory or Path("inventory.yaml"))
-    names = dict.fromkeys(name.strip() for names in options.host for name in names.split(","))
-    with Fleet([known.host(name) for name in names], wish) as fleet:
+    with Fleet(_hosts(options), wish) as fleet:
         if options.watch is None:
             return _show_devices(fleet.ask(), options)
         return _watch_devices(fleet, options)
+
+
+def _hosts(options: argparse.Namespace) -> list[Host]:
+    from . import inventory
+
+    known = inventory.load(options.inventory or Path("inventory.yaml"))
+    names = dict.fromkeys(name.strip() for names in options.host for name in names.split(","))
+    return [known.host(name) for name in names]
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    if options.host is None:
+        raise UsageError("--host is missing", "collect-remote doctor --host HOST[,HOST...] [--model MODEL]")
+    from . import doctor, doctor_report
+
+    reports = doctor.examine_all(_hosts(options), options.model)
+    if options.json:
+        _print_json(doctor_report.document(reports))
+    else:
+        sys.stdout.write(doctor_report.text(reports))
+    return doctor.worst(reports)
 
 
 def _saved_devices(options: argparse.Namespace, wish: Wish) -> Answer:

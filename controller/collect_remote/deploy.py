@@ -1,4 +1,4 @@
-"""The agent as one file: a zipapp whose name holds its digest, so that it is uploaded once, and again when damaged."""
+"""The agent as one file, and on a host: a zipapp whose name holds its digest, uploaded once, and again when damaged."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import collect_agent
+
+from .remote import Remote, Stream
+from .survey import Facts
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MAIN = "import sys\nfrom collect_agent.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
@@ -47,6 +50,27 @@ def build() -> Agent:
     package = Path(collect_agent.__file__).parent
     found = sorted((path.relative_to(package.parent).as_posix(), path) for path in package.rglob("*.py"))
     return Agent((("__main__.py", _MAIN.encode()), *((name, path.read_bytes()) for name, path in found)))
+
+
+class Deployed:
+    """The agent on a host, as its survey found it; what is missing goes along with the first command."""
+
+    def __init__(self, remote: Remote, facts: Facts) -> None:
+        self.remote, self.facts, self.agent = remote, facts, build()
+        self.present = facts.agent_present
+        """Whether it is there: what has answered, is."""
+
+    def script(self, command: str, *arguments: str, before: str = "", after: str = "") -> str:
+        """Shell lines that run a command of the agent; `before` come in front of it, `after` ends its own line."""
+        path, workdir = self.agent.path(self.facts.workdir), self.facts.workdir
+        # The agent needs the standard library alone: -I -S keep the host's site-packages out, and start faster.
+        line = "exec " + shlex.join([self.facts.python, "-I", "-S", path, command, *arguments])
+        upload = "" if self.present else upload_script(self.agent, workdir)
+        return f"umask 027\n{upload}\n{before}\n{line}{after}"
+
+    def stream(self, command: str, *arguments: str, after: str = "") -> Stream:
+        """Start a command of the agent. UnreachableError when no channel can be had."""
+        return self.remote.stream(self.script(command, *arguments, after=after))
 
 
 def upload_script(agent: Agent, workdir: str) -> str:

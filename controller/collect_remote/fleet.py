@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from . import deploy
 from .devices import Verdict, Wish, verdicts
 from .errors import CollectError
 from .inventory import Host
+from .parallel import at_once
 from .remote import Remote
 from .survey import survey
-
-AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +39,7 @@ class Fleet:
 
     def ask(self) -> list[Answer]:
         """The answer of every host, in the order given; one that fails does not hide the others."""
-        waiting: queue.SimpleQueue[tuple[Remote, Future[Answer]] | None] = queue.SimpleQueue()
-        answers: list[Future[Answer]] = []
-        for remote in self._remotes:
-            answers.append(Future())
-            waiting.put((remote, answers[-1]))
-        for _ in range(min(AT_ONCE, len(answers))):
-            waiting.put(None)
-            # Not a pool: a Ctrl-C does not wait for a host that does not answer.
-            threading.Thread(target=self._work, args=(waiting,), daemon=True).start()
-        return [answer.result() for answer in answers]
-
-    def _work(self, waiting: queue.SimpleQueue[tuple[Remote, Future[Answer]] | None]) -> None:
-        while task := waiting.get():
-            remote, answer = task
-            try:
-                answer.set_result(self._answer(remote))
-            except BaseException as error:  # noqa: BLE001 - raised again where the answer is wanted
-                answer.set_exception(error)
+        return at_once(self._answer, self._remotes)
 
     def _answer(self, remote: Remote) -> Answer:
         name = remote.host.name

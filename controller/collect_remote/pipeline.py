@@ -1,6 +1,6 @@
 """The pipeline of one run, from a request to a published result; every stage takes data and returns data.
 
-connect -> survey -> choose a device -> plan -> start and follow the run -> pull -> verify -> publish
+plan -> connect -> survey -> choose a device -> start the run -> bring its result (see `bring`)
 """
 
 from __future__ import annotations
@@ -8,53 +8,31 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import secrets
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from collect_agent import archive, npu
+from collect_agent import npu
 from collect_agent.acquire import described
-from collect_agent.events import Event
-from collect_agent.manifest import stages
-from collect_agent.rundir import ARCHIVE
-from collect_agent.tarstream import ArchiveError
 
-from . import __version__, deploy, store, transfer
+from . import __version__, checks, deploy, store
+from .bring import Result, bring, stopped
 from .devices import Group, Verdict, groups, out_of_reach, verdicts
-from .errors import (
-    CollectError,
-    Interrupted,
-    NoFreeDevice,
-    StorageError,
-    TransferError,
-    UnreachableError,
-    from_agent,
-)
+from .errors import Interrupted, NoFreeDevice, StorageError, from_agent
+from .estimate import need
 from .inventory import Host
 from .remote import Remote
 from .request import Request, window
 from .routes import template
 from .routes.plan import Plan
-from .run import ORPHAN_S, Run
-from .survey import Facts, check, survey
-from .wire import Sent, checked_manifest, log_lines, sent_files
+from .run import Run
+from .session import Log, OnEvent, session
+from .survey import Facts, survey
+from .tenacity import Tenacity
 
-OnEvent = Callable[[Event], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A published profile: its directory and what its manifest says."""
-
-    directory: Path
-    manifest: dict[str, Any]
-
-    @property
-    def archive(self) -> Path:
-        return self.directory / ARCHIVE
+ORPHAN_S = 600.0  # without a follower
+ORPHAN_SLACK_S = 60.0  # more than a controller tries to come back
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,45 +52,44 @@ def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Re
     `on_event` is called in this thread with every event: the controller's own stages and those of the agent.
     KeyboardInterrupt stops the run on the host and becomes Interrupted.
     """
-    run_id = f"{datetime.now():%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
-    place = store.place(request, run_id)
+    run_id = _new_id()
+    place = store.place(request.host, request.model, run_id, request.out)
     plan = _plan(request, host)
-    agent = deploy.build()
-    log = _Log(on_event)
-    with _told(log, host.name), store.incoming(place) as incoming, _opened(host, log) as remote:
-        facts, judged = _prepare(request, host, remote, agent, log)
-        run = Run(remote, facts, agent, document(request, run_id, plan, facts, judged, agent))
-        log(stage="start", run=run_id, upload=not facts.agent_present)
-        files = _follow(run, log)
-        log.kept = run.directory
-        log(stage="pull", bytes=0, of=sum(file.size for file in files))
-        with transfer.pull(run, files, incoming, lambda done, of: log(stage="pull", bytes=done, of=of)) as stream:
-            log(stage="verify")
-            manifest = checked_manifest(_read(incoming / ARCHIVE), run.document)
-            log(stage="publish")
-            manifest["archive"] = next(dataclasses.asdict(file) for file in files if file.name == ARCHIVE)
-            manifest["stages"] = stages(log.events)
-            store.publish(place, manifest)
-            log.kept = ""
-            with contextlib.suppress(UnreachableError):
-                stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
-    return Result(place.final, manifest)
+    with store.incoming(place) as incoming, session(host, on_event) as (remote, log):
+        run, asked = _planned(request, host, plan, run_id, remote, log)
+        return bring(run, place, incoming, asked, log)
+
+
+def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
+    """Start a run that needs nobody to follow it; it is there, under its id, when this returns.
+
+    Raises the CollectError that says why it was not started.
+    """
+    plan = _plan(request, host)
+    with session(host, on_event) as (remote, log):
+        run, _ = _planned(request, host, plan, _new_id(), remote, log, detached=True)
+        try:
+            with contextlib.closing(run.events()) as events:
+                event = next(events)
+        except KeyboardInterrupt as interrupt:
+            raise Interrupted(f"interrupted: {stopped(run)}") from interrupt
+        if event["stage"] == "end" and event.get("status") != "done":
+            raise from_agent(event["error"])
+        return run
 
 
 def preview(request: Request, host: Host, on_event: OnEvent | None = None) -> Preview:
     """Everything up to the plan; nothing is uploaded or started."""
     plan = _plan(request, host)
-    agent = deploy.build()
-    log = _Log(on_event)
-    with _told(log, host.name), _opened(host, log) as remote:
-        facts, judged = _prepare(request, host, remote, agent, log)
-    return Preview(facts, judged, groups(judged, request.wish)[0], plan, agent.name)
+    with session(host, on_event) as (remote, log):
+        facts, judged = _prepare(request, host, remote, log)
+    return Preview(facts, judged, groups(judged, request.wish)[0], plan, deploy.build().name)
 
 
 def document(
-    request: Request, run_id: str, plan: Plan, facts: Facts, judged: Sequence[Verdict], agent: deploy.Agent
+    request: Request, run_id: str, plan: Plan, facts: Facts, judged: Sequence[Verdict], *, detached: bool = False
 ) -> dict[str, Any]:
-    """What the agent gets on its standard input: see `collect_agent.start`."""
+    """What the agent gets to start a run: see `collect_agent.start`. A detached one needs no follower."""
     asked = dataclasses.asdict(request)
     del asked["out"]
     return {
@@ -124,7 +101,7 @@ def document(
         "request": asked,
         "versions": {
             "collect_remote": __version__,
-            "agent": agent.name,
+            "agent": deploy.build().name,
             "cann": facts.cann_version,
             **facts.versions,
         },
@@ -139,14 +116,13 @@ def document(
         "env": dict(plan.env),
         "expected": dict(plan.expected),
         "deadline_s": request.timeout,
-        "orphan_s": ORPHAN_S,
+        "orphan_s": None if detached else max(ORPHAN_S, request.reconnect_for + ORPHAN_SLACK_S),
     }
 
 
 def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
     """The verdict on every NPU of a host, in npu-smi's order."""
-    log = _Log(on_event)
-    with _told(log, host.name), _opened(host, log) as remote:
+    with session(host, on_event) as (remote, log):
         log(stage="survey")
         return verdicts(survey(remote, host, deploy.build().name))
 
@@ -154,11 +130,10 @@ def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
 def deploy_agent(host: Host) -> str:
     """Put the agent on a host, unless it is there; its path on the host."""
     agent = deploy.build()
-    log = _Log(None)
-    with _told(log, host.name), _opened(host, log) as remote:
+    with session(host, None) as (remote, log):
         log(stage="survey")
         facts = survey(remote, host, agent.name)
-        check(facts)
+        checks.require(checks.of_host(facts))
         if not facts.agent_present:
             log(stage="deploy")
             with remote.stream(f"umask 027\n{deploy.upload_script(agent, facts.workdir)}") as stream:
@@ -168,65 +143,32 @@ def deploy_agent(host: Host) -> str:
     return agent.path(facts.workdir)
 
 
-class _Log:
-    """Events on their way to the caller; the first of every stage is remembered for the manifest.
-
-    `kept` names the finished run on the host, once there is one: it stays there until its result is published.
-    """
-
-    def __init__(self, on_event: OnEvent | None) -> None:
-        self.events: list[Event] = []
-        self.kept = ""
-        self._on_event = on_event
-
-    def __call__(self, **fields: Any) -> None:
-        # Every time is this machine's: the host's clock may differ.
-        event = {**fields, "time": round(time.time(), 6)}
-        if self.stage != event["stage"]:
-            self.events.append(event)
-        if self._on_event:
-            self._on_event(event)
-
-    @property
-    def stage(self) -> str:
-        return self.events[-1]["stage"] if self.events else ""
+def _new_id() -> str:
+    return f"{datetime.now():%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
 
 
-@contextlib.contextmanager
-def _told(log: _Log, host: str) -> Iterator[None]:
-    """Add where it happened to whatever goes wrong; a Ctrl-C that nobody has answered yet becomes Interrupted."""
-    try:
-        yield
-    except CollectError as error:
-        error.stage = error.stage or log.stage
-        error.host = error.host or host
-        if log.kept:
-            error.remedy = "; ".join(filter(None, (error.remedy, f"the result is kept on the host in {log.kept}")))
-        raise
-    except KeyboardInterrupt as error:
-        state = f"the result is kept on the host in {log.kept}" if log.kept else "nothing was started on the host"
-        raise Interrupted(f"interrupted: {state}", stage=log.stage, host=host) from error
-
-
-@contextlib.contextmanager
-def _opened(host: Host, log: _Log) -> Iterator[Remote]:
-    log(stage="connect")
-    with Remote(host) as remote:
-        yield remote
+def _planned(
+    request: Request, host: Host, plan: Plan, run_id: str, remote: Remote, log: Log, *, detached: bool = False
+) -> tuple[Run, dict[str, Any]]:
+    """The run that the request means on this host, about to start, and the document it is asked for with."""
+    facts, judged = _prepare(request, host, remote, log)
+    asked = document(request, run_id, plan, facts, judged, detached=detached)
+    log(stage="start", run=run_id, upload=not facts.agent_present)
+    return Run(deploy.Deployed(remote, facts), run_id, request.reconnect_for, asked), asked
 
 
 def _plan(request: Request, host: Host) -> Plan:
     model = host.model(request.model)
-    return template.plan(request, window(request, model), model, host)
+    return template.plan(request, window(request, model), model)
 
 
-def _prepare(
-    request: Request, host: Host, remote: Remote, agent: deploy.Agent, log: _Log
-) -> tuple[Facts, tuple[Verdict, ...]]:
+def _prepare(request: Request, host: Host, remote: Remote, log: Log) -> tuple[Facts, tuple[Verdict, ...]]:
     """What the host is like, and what may be used on it; NoFreeDevice when nobody wants to wait, or would in vain."""
     log(stage="survey")
-    facts = survey(remote, host, agent.name)
-    check(facts)
+    facts = Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name))
+    log(stage="survey", python=facts.python, why=facts.python_why, cann=facts.cann_version, setup=list(facts.setup))
+    model = host.model(request.model)
+    checks.require(checks.of_host(facts, need(request, window(request, model)), model))
     preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices}
     log(stage="choose", **preset)
     judged = verdicts(facts, request.wish)
@@ -239,50 +181,3 @@ def _prepare(
             return facts, judged
         raise
     return facts, judged
-
-
-def _follow(run: Run, log: _Log) -> tuple[Sent, ...]:
-    """Follow the run to its good end: the files it has to send. The error of a bad one carries the end of its log.
-
-    Whatever else ends the following, the run is not left behind.
-    """
-    name = run.remote.host.name
-    try:
-        for event in run.events():
-            if event["stage"] == "end":
-                break
-            log(**event)
-    except KeyboardInterrupt as interrupt:
-        raise Interrupted(f"interrupted: {_stopped(run)}") from interrupt
-    except UnreachableError:
-        raise  # it could not be stopped either; it ends by itself
-    except BaseException:
-        _stopped(run)
-        raise
-    if event.get("status") == "done":
-        return sent_files(event.get("files"))
-    error = from_agent(event["error"], stage=log.stage, host=name)
-    error.log = log_lines(event["log"])
-    raise error
-
-
-def _stopped(run: Run) -> str:
-    """Stop the run on the host; what has become of it, in words."""
-    try:
-        left = run.stop()
-    except (CollectError, KeyboardInterrupt) as error:
-        why = str(error) or "interrupted again while stopping it"
-        return (
-            f"run {run.id} may still be going on ({why}); it ends by itself when nobody follows it for "
-            f"{ORPHAN_S / 60:g} minutes"
-        )
-    what = f"pids {left} could not be ended" if left else "nothing of it is left and its device is free"
-    return f"run {run.id} was stopped on {run.remote.host.name}, {what}"
-
-
-def _read(path: Path) -> Any:
-    """Read the pulled archive to its end, as the host did, and hold it against its manifest; that manifest."""
-    try:
-        return archive.check_archive(str(path))["manifest"]
-    except ArchiveError as error:
-        raise TransferError(f"the pulled archive {error}", "run the command again") from error

@@ -14,6 +14,9 @@ TITLES = {
     "survey": "looking at the host",
     "choose": "choosing a device",
     "start": "starting the run",
+    "follow": "following the run",
+    "stop": "stopping the run",
+    "clean": "removing what has ended",
     "wait": "waiting for a device",
     "lease": "leasing a device",
     "import": "importing torch_npu",
@@ -137,6 +140,9 @@ def preset(visible_devices: str) -> str:
 def _detail(event: Event) -> str:
     if "visible_devices" in event:
         return preset(event["visible_devices"])
+    if event["stage"] == "survey" and "python" in event:
+        cann = f"CANN {event['cann'] or 'of no known version'} ({', '.join(event['setup']) or 'no script sourced'})"
+        return f"{event['python']} ({event['why']}), {cann}"
     if event["stage"] == "lease":
         return ", ".join(device["label"] for device in event["devices"])
     if event["stage"] == "wait":

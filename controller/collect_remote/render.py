@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .pipeline import Preview, Result
 from .progress import preset
+
+if TYPE_CHECKING:
+    from .bring import Result
+    from .manage import Cleaned
+    from .pipeline import Preview
+    from .run import Run
+    from .wire import Listed
+
+UNSHOWN = ("npu", "environment")  # of a host's facts: too long, and with secrets
+FOLLOWED_S = 15  # whoever follows says so every five seconds
 
 
 def result_document(result: Result) -> dict[str, Any]:
@@ -51,7 +60,7 @@ def preview_document(preview: Preview) -> dict[str, Any]:
         "devices": [dataclasses.asdict(device) for device in preview.devices],
         "plan": dataclasses.asdict(preview.plan),
         "agent": {"name": preview.agent, "upload": not preview.facts.agent_present},
-        "facts": {key: value for key, value in dataclasses.asdict(preview.facts).items() if key != "npu"},
+        "facts": {key: value for key, value in dataclasses.asdict(preview.facts).items() if key not in UNSHOWN},
     }
 
 
@@ -61,7 +70,7 @@ def preview_text(preview: Preview) -> str:
     lines = [
         *(f"device    {device.label} {device.name}" for device in preview.devices),
         *([] if facts.visible_devices is None else [f"          {preset(facts.visible_devices)}"]),
-        f"python    {facts.python} ({versions})",
+        f"python    {facts.python} ({versions}): {facts.python_why}",
         f"setup     {', '.join(facts.setup) or 'none found'}",
         f"workdir   {facts.workdir}, {facts.free_bytes / 2**30:.1f} GiB free",
         f"agent     {preview.agent}, {'there already' if facts.agent_present else 'to be uploaded'}",
@@ -71,6 +80,58 @@ def preview_text(preview: Preview) -> str:
     for name, text in plan.files.items():
         lines += [f"file      {name}", *(f"    {line}" for line in text.splitlines())]
     return "\n".join(lines) + "\n"
+
+
+def started_document(run: Run) -> dict[str, Any]:
+    return {"run_id": run.id, "host": run.remote.host.name, "directory": run.directory}
+
+
+def started_text(run: Run) -> str:
+    return f"{run.id}\n  is going on: {run.how_to_go_on}\n"
+
+
+def stopped_text(was: Listed) -> str:
+    if was.state == "running":
+        return f"run {was.run} was stopped, nothing of it is left and its device is free\n"
+    return f"run {was.run} had ended already ({was.state}), and nothing of it is left\n"
+
+
+def cleaned_text(done: Cleaned) -> str:
+    lines = [
+        f"removed {len(done.removed)} run{'s' * (len(done.removed) != 1)}, {done.freed / 1e6:.1f} MB are free again"
+    ]
+    lines += [f"  {run}" for run in done.removed]
+    lines += [f"kept {run}: {why}" for run, why in done.kept.items()]
+    return "\n".join(lines) + "\n"
+
+
+def runs_text(listed: Sequence[Listed]) -> str:
+    """A table of the runs on a host."""
+    if not listed:
+        return "no runs\n"
+    rows = [("RUN", "STATE", "MODEL", "STAGE", "AGE", "SIZE", "")]
+    for run in listed:
+        age = "-" if run.seconds is None else _age(run.seconds)
+        rows.append((run.run, run.state, run.model or "-", run.stage, age, f"{run.bytes / 1e6:.1f} MB", _remark(run)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def _remark(run: Listed) -> str:
+    if run.state == "running" and run.silent_s is not None and run.silent_s > FOLLOWED_S:
+        rule = f"ends itself after {_age(round(run.orphan_s))}" if run.orphan_s else "needs no follower"
+        return f"nobody has followed it for {_age(run.silent_s)}, {rule}"
+    if run.state != "running" and run.processes:
+        return f"{run.processes} of its processes are left"
+    return run.message
+
+
+def _age(seconds: int) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
 
 
 def verdict_text(verdict: dict[str, Any]) -> str:

@@ -41,7 +41,8 @@ class Request:
     """One profile to collect. `None` means: what suits the model.
 
     `devices`, `device_count`, `max_used`, `allow_health`: see `collect_agent.npu.Wish`. `wait`: seconds to wait for a
-    free device. `timeout`: seconds for the run on the host, from the moment it has its device.
+    free device. `timeout`: seconds for the run on the host, from the moment it has its device. `reconnect_for`: seconds
+    to try to get a lost connection back.
     UsageError for a device that is written in no known way, too many of them, or none.
     """
 
@@ -63,6 +64,7 @@ class Request:
     profile_memory: bool = False
     export: str = "text"
     timeout: float = 3600.0
+    reconnect_for: float = 600.0
     out: Path | None = None
 
     def __post_init__(self) -> None:

@@ -3,121 +3,119 @@
 from __future__ import annotations
 
 import json
-import shlex
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from collect_agent.events import MARK, Event
 
-from .deploy import Agent, upload_script
+from .deploy import Deployed
+from .environment import restore
 from .errors import RunFailed, UnreachableError, noise_error, one_line
-from .remote import Remote, Stream
-from .survey import Facts, environment, exports
+from .remote import Stream
+from .tenacity import Tenacity
 
 SILENCE_S = 60.0  # the agent beats every five seconds
-RECONNECT_FOR_S = 120.0
-TRIES = 5  # of following again, without anything new in between
-ORPHAN_S = 600.0
+STOP_S = 30.0  # to get through to a host whose connection is lost, for somebody who wants to leave
+ENDS = 5  # of a follower, one after the other, on a sound connection
 
 
-@dataclass(slots=True)
 class Run:
-    """A run that was planned. `document` is what the agent gets: a plan and everything it needs to prove the result."""
+    """A run that was planned, or one that was started earlier.
 
-    remote: Remote
-    facts: Facts
-    agent: Agent
-    document: dict[str, Any]
-    _after: int = field(default=0, init=False)
+    `document` is what the agent gets to start it: a plan and everything it needs to prove the result.
+    `reconnect_for`: seconds after which a lost connection is given up.
+    """
+
+    def __init__(
+        self, deployed: Deployed, run_id: str, reconnect_for: float, document: Mapping[str, Any] | None = None
+    ) -> None:
+        self.id, self.reconnect_for = run_id, reconnect_for
+        self.remote = deployed.remote
+        self.directory = f"{deployed.facts.workdir}/runs/{run_id}"  # on the host
+        self._deployed, self._document = deployed, document
+        self._after = self._ends = 0
 
     @property
-    def id(self) -> str:
-        return str(self.document["run_id"])
+    def attach(self) -> str:
+        """The command that follows it, from anywhere."""
+        return f"collect-remote attach {self.id} --host {self.remote.host.name}"
 
     @property
-    def directory(self) -> str:
-        """Where it lives on the host."""
-        return f"{self.facts.workdir}/runs/{self.id}"
+    def how_to_go_on(self) -> str:
+        """What can be done about a run that is left alone."""
+        return f"`{self.attach}` follows it, `{self.attach.replace('attach', 'stop', 1)}` ends it"
 
-    def events(self) -> Iterator[Event]:
-        """Start the run and yield its events up to and including `end`, once each, whatever the connection does.
+    def events(self) -> Generator[Event, None, None]:
+        """Start the run, unless it was, and yield its events up to `end`, once each, whatever the connection does.
 
         RunFailed when the agent could not start; UnreachableError when the host stays away for too long.
         """
-        stream = self.remote.stream(self.start_script())
-        tries = TRIES
+        tenacity = Tenacity(self.remote, self.reconnect_for)
         while True:
-            before = self._after
             try:
-                with stream:
-                    yield from self._until_end(stream)
+                with self._stream() as stream:
+                    yield from self._until_end(stream, tenacity)
                     return
-            except UnreachableError as error:
-                lost = error
-            tries = TRIES if self._after > before else tries - 1
-            if not tries:
-                raise lost
-            time.sleep(0.0 if tries == TRIES else 1.0)
-            if not self.remote.is_open:
-                self._reopen(lost)
-            stream = self._call("follow", str(self._after))
-
-    def _reopen(self, lost: UnreachableError) -> None:
-        try:
-            self.remote.reopen(RECONNECT_FOR_S)
-        except UnreachableError as error:
-            raise UnreachableError(
-                f"lost the connection and could not get it back: {error.message}",
-                f"run {self.id} may still be going on; it ends by itself when nobody follows it for "
-                f"{ORPHAN_S / 60:g} minutes",
-            ) from lost
-
-    def start_script(self) -> str:
-        """Upload the agent if it is not there, source the environment, start the run and follow it."""
-        host = self.remote.host
-        upload = "" if self.facts.agent_present else upload_script(self.agent, self.facts.workdir)
-        return (
-            f"umask 027\n{environment(self.facts.setup)}\n{exports(host)}\n{upload}\n"
-            f"{self._command('start')} <<'PLAN'\n{json.dumps(self.document)}\nPLAN"
-        )
+            except UnreachableError as lost:
+                self._recover(tenacity, lost)
 
     def stop(self) -> list[int]:
         """End the run on the host; pids that could not be ended. UnreachableError when the host does not answer."""
-        if not self.remote.is_open:
-            self.remote.reopen(10.0)
-        with self._call("stop") as stream:
+        return Tenacity(self.remote, STOP_S).persist(self._stop)
+
+    def _stop(self) -> list[int]:
+        with self._deployed.stream("stop", self.directory) as stream:
             for event in events(stream, timeout=60.0, within=90.0):
                 return [int(pid) for pid in event["left"]]
+            if stream.status() == -1:
+                raise UnreachableError("the connection broke")
         raise RunFailed(f"the agent did not stop run {self.id}: {_last(stream)}", f"look at {self.directory}")
 
     def send(self, offset: int) -> Stream:
         """The result files of the run, as `collect_agent.send` writes them, from a byte offset on."""
-        return self._call("send", str(offset), quiet=True)
+        return self._deployed.stream("send", self.directory, str(offset), after=" 2>/dev/null")
 
-    def _call(self, command: str, argument: str = "", *, quiet: bool = False) -> Stream:
-        line = f"{self._command(command)} {shlex.quote(self.directory)} {argument}"
-        return self.remote.stream(f"exec {line}{' 2>/dev/null' if quiet else ''}")
+    def start_script(self) -> str:
+        """Start the run in the environment that the survey has captured, and follow it."""
+        return self._deployed.script(
+            "start",
+            before=restore(self._deployed.facts.environment),
+            after=f" 3<<'PLAN'\n{json.dumps(self._document)}\nPLAN",
+        )
 
-    def _command(self, command: str) -> str:
-        # The agent needs the standard library alone: -I -S keep the host's site-packages out, and start faster.
-        return f"{shlex.quote(self.facts.python)} -I -S {shlex.quote(self.agent.path(self.facts.workdir))} {command}"
+    def _stream(self) -> Stream:
+        """To start is safe to repeat: as long as nothing was heard of the run, nobody knows whether it was."""
+        if self._after or self._document is None:
+            return self._deployed.stream("follow", self.directory, str(self._after))
+        return self.remote.stream(self.start_script())
 
-    def _until_end(self, stream: Stream) -> Iterator[Event]:
+    def _recover(self, tenacity: Tenacity, lost: UnreachableError) -> None:
+        try:
+            tenacity.recover(lost)
+        except UnreachableError as error:
+            raise UnreachableError(
+                f"lost the connection and could not get it back: {error.message}",
+                f"run {self.id} may still be going on: {self.how_to_go_on}",
+            ) from lost
+
+    def _until_end(self, stream: Stream, tenacity: Tenacity) -> Iterator[Event]:
         for event in events(stream, timeout=SILENCE_S):
+            tenacity.sign_of_life()
+            self._deployed.present = True
             if "seq" in event:
-                self._after = event["seq"]
+                self._after, self._ends = event["seq"], 0
             if event["stage"] != "heartbeat":
                 yield event
             if event["stage"] == "end":
                 return
         if stream.status() == -1:
             raise UnreachableError("the connection broke")
-        if self._after:
+        self._ends += 1
+        if self._after and self._ends < ENDS:
             raise UnreachableError("the agent's follower ended")  # the run itself goes on: follow it again
         raise noise_error(stream.noise) or RunFailed(
-            f"the agent did not start: {_last(stream)}", f"look at {self.directory} on the host"
+            f"the agent did not {'follow' if self._after else 'start'} the run: {_last(stream)}",
+            f"look at {self.directory} on the host",
         )
 
 

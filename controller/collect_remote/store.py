@@ -1,7 +1,7 @@
 """The tree of results here: a name in it means verified, and nothing in it is ever overwritten.
 
 profiles/<host>/<model>/<run id>/{profile_l1.tar.gz, manifest.json, run.log}, .../latest -> <run id>
-profiles/.incoming/<run id>/       what is not finished
+profiles/.incoming/<run id>.<random>/     what is not finished; a killed controller leaves its own
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import time
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from typing import Any
 from collect_agent.pack import sync_directory
 
 from .errors import UsageError
-from .request import Request
 from .transfer import storage_error
 
 ROOT = Path("profiles")
@@ -35,20 +35,20 @@ class Place:
     latest: Path | None
 
 
-def place(request: Request, run_id: str) -> Place:
+def place(host: str, model: str, run_id: str, out: Path | None = None) -> Place:
     """Names only, nothing is made. UsageError when the result directory exists."""
-    if request.out is not None:
-        final, root, latest = request.out, request.out.parent, None
+    if out is not None:
+        final, root, latest = out, out.parent, None
     else:
         root = ROOT
-        final = root / request.host / request.model / run_id
+        final = root / host / model / run_id
         latest = final.parent / "latest"
     if os.path.lexists(final):
         raise UsageError(
             f"{final} exists already, and a result is never overwritten",
             "name a directory that does not exist",
         )
-    return Place(final, root / ".incoming" / run_id, latest)
+    return Place(final, root / ".incoming" / f"{run_id}.{secrets.token_hex(3)}", latest)
 
 
 @contextlib.contextmanager

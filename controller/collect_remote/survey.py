@@ -4,105 +4,130 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from collect_agent.events import MARK
 
-from .errors import CollectError, EnvironmentUnfit, StorageError, noise_error, one_line
+from .environment import kept
+from .errors import CollectError, EnvironmentUnfit, UnreachableError, noise_error, one_line
 from .inventory import Host
-from .probe import SOURCE
 from .remote import Remote
+from .survey_script import script
 
 OLDEST_PYTHON = (3, 8)
-LEAST_FREE_BYTES = 256 * 1024 * 1024
-# Of each kind the first that is readable is sourced. A user's own installation lies below the home directory.
-USUAL_SETUP = (
-    (
-        "/usr/local/Ascend/ascend-toolkit/set_env.sh",
-        "/usr/local/Ascend/cann/set_env.sh",
-        "$HOME/Ascend/ascend-toolkit/set_env.sh",
-        "$HOME/Ascend/cann/set_env.sh",
-        "/opt/Ascend/ascend-toolkit/set_env.sh",
-        "/home/HwHiAiUser/Ascend/ascend-toolkit/set_env.sh",
-    ),
-    ("/usr/local/Ascend/nnal/atb/set_env.sh", "$HOME/Ascend/nnal/atb/set_env.sh"),
-)
-DEFAULT_WORKDIR = "~/collect_remote"
+PATIENCE_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the host is like. Sizes in bytes; versions as the host gives them, None for what is not there.
 
-    `python`: what starts it, as the inventory names it, or its own path. `setup`: the scripts that were sourced.
-    `npu` is what `collect_agent.npu.look` saw.
+    `python`: what starts it, as the inventory names it, or its own path; `python_why` it was taken, and which `others`
+    have torch_npu when it has not. `setup`: the scripts that were sourced. `canns`: (version, script) of every CANN
+    that was found. `noise`: the first lines that login scripts printed. `output`: what came of using the work directory
+    as a run would (`onhost.output.use`), None where it cannot be written. `models`: why the model at a path cannot be
+    read, or None. `environment`: every variable that the run will have, secrets included. `npu` is what
+    `collect_agent.npu.look` saw.
     """
 
     python: str
     python_version: tuple[int, ...]
+    python_why: str
+    others: tuple[str, ...]
     setup: tuple[str, ...]
+    canns: tuple[tuple[str, str], ...]
+    noise: tuple[str, ...]
     workdir: str
     workdir_writable: bool
     free_bytes: int
+    free_inodes: int | None
+    file_system: str | None
+    output: Mapping[str, Any] | None
     agent_present: bool
     msprof: str | None
+    msprof_py: str | None
     path: str
     visible_devices: str | None
     cann: str | None
     cann_version: str | None
+    driver_version: str | None
     versions: Mapping[str, str | None]
+    models: Mapping[str, str | None]
     npu: Mapping[str, Any]
+    environment: Mapping[str, str] = field(repr=False)
 
 
 _COPIED = (
-    "workdir",
-    "workdir_writable",
-    "free_bytes",
-    "agent_present",
-    "msprof",
-    "path",
-    "visible_devices",
-    "cann",
-    "versions",
-    "npu",
+    *("workdir", "workdir_writable", "free_bytes", "free_inodes", "file_system", "output", "agent_present"),
+    *("msprof", "msprof_py", "path", "visible_devices", "cann", "versions", "models", "npu"),
 )
+
+
+class _Told:
+    """What the survey has printed so far: the words of our lines, and whatever else there was."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.sourced: list[str] = []
+        self.canns: list[tuple[str, str]] = []
+        self.noise: list[str] = []
+        self.before: tuple[str, ...] = ()
+
+    def take(self, word: str, detail: str) -> None:
+        if word == "hello":
+            self.before = tuple(self.noise[:5])
+        elif word == "use":
+            self.begun.append(detail)
+        elif word == "used":
+            self.sourced.append(detail)
+        elif word == "cann":
+            version, _, path = detail.partition(" ")
+            self.canns.append((version, path))
+
+    @property
+    def last(self) -> str:
+        return self.noise[-1] if self.noise else "nothing was printed"
+
+    def unfinished(self, how: str, rule: str) -> CollectError | None:
+        """The error of a sourced script that never came back."""
+        if len(self.begun) == len(self.sourced):
+            return None
+        return EnvironmentUnfit(
+            f"{self.begun[-1]} {how}", f"it must {rule}: mend it, or name another under `setup` in the inventory"
+        )
 
 
 def survey(remote: Remote, host: Host, agent: str) -> Facts:
     """Ask the host. `agent` is the file name of the agent that may be there already.
 
-    EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing or ends the shell;
-    StorageError when the host has no space for as much as that.
+    EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing, ends the shell or
+    never ends itself; StorageError when the host has no space for as much as that.
     """
-    begun: list[str] = []
-    sourced: list[str] = []
-    noise = ["nothing was printed"]
-    with remote.stream(_script(host, agent)) as stream:
-        for raw in stream.lines(timeout=90):
-            # A login script may have printed something without an end of line in front of the mark.
-            before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
-            word, _, detail = answer.partition(" ")
-            if word == "use":
-                begun.append(detail)
-            elif word == "used":
-                sourced.append(detail)
-            elif word == "facts" and (found := _document(detail)) is not None:
-                return _facts(found, tuple(sourced))
-            elif word in _COMPLAINTS:
-                raise noise_error(noise) or _COMPLAINTS[word](detail, noise[-1])
-            else:  # a marked line that is none of ours comes from a login script that prints our output
-                noise += filter(None, [one_line(before)])
-    if len(begun) > len(sourced):
-        raise EnvironmentUnfit(
-            f"{begun[-1]} ended the shell that sourced it",
-            "it must not call exit: mend it, or name another under `setup` in the inventory",
+    told = _Told()
+    with remote.stream(script(host, agent)) as stream:
+        try:
+            for raw in stream.lines(timeout=PATIENCE_S):
+                # A login script may have printed something without an end of line in front of the mark.
+                before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
+                word, _, detail = answer.partition(" ")
+                told.noise += filter(None, [one_line(before)])
+                if word == "facts" and (found := _document(detail)) is not None:
+                    return _facts(found, told)
+                if word in _COMPLAINTS:
+                    raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
+                told.take(word, detail)
+        except UnreachableError as silence:
+            hangs = told.unfinished(f"did not end within {PATIENCE_S:g} s", "end by itself and ask for nothing")
+            raise (remote.is_open and hangs) or silence from silence
+    raise (
+        told.unfinished("ended the shell that sourced it", "not call exit")
+        or noise_error(told.noise)
+        or EnvironmentUnfit(
+            f"the host did not answer the survey: {told.last}",
+            "log in with ssh and see that bash and python3 run there without asking anything",
         )
-    raise noise_error(noise) or EnvironmentUnfit(
-        f"the host did not answer the survey: {noise[-1]}",
-        "log in with ssh and see that bash and python3 run there without asking anything",
     )
 
 
@@ -112,84 +137,6 @@ def _document(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) and "python" in found else None
-
-
-def check(facts: Facts) -> None:
-    """Refuse a host on which the template cannot run, before anything is uploaded. EnvironmentUnfit or StorageError."""
-    if facts.versions["torch"] is None or facts.versions["torch_npu"] is None:
-        missing = " and ".join(name for name in ("torch", "torch_npu") if facts.versions[name] is None)
-        raise EnvironmentUnfit(
-            f"{facts.python} has no {missing}",
-            "name the Python that has it: `python: /path/to/venv/bin/python` in the inventory",
-        )
-    if facts.msprof is None:
-        sourced = ", ".join(facts.setup) or "no set_env.sh was found"
-        raise EnvironmentUnfit(
-            f"msprof is not on PATH after sourcing CANN's environment ({sourced}); PATH is {facts.path}",
-            "torch_npu parses with msprof: name the toolkit's set_env.sh under `setup` in the inventory",
-        )
-    if not re.fullmatch(r"[A-Za-z0-9_./-]+", facts.workdir):
-        raise EnvironmentUnfit(
-            f"the Ascend profiler rejects paths like {facts.workdir!r}",
-            "give a `workdir` of letters, digits, '_', '-', '.' and '/' in the inventory",
-        )
-    if not facts.workdir_writable:
-        raise EnvironmentUnfit(
-            f"cannot write to {facts.workdir} on the host",
-            "name another directory with `workdir` in the inventory",
-        )
-    if facts.free_bytes < LEAST_FREE_BYTES:
-        raise StorageError(
-            f"not enough space on the host in {facts.workdir}: need at least {LEAST_FREE_BYTES >> 20} MiB, "
-            f"have {facts.free_bytes >> 20} MiB",
-            "free some, or name another directory with `workdir` in the inventory",
-        )
-
-
-def environment(setup: tuple[str, ...]) -> str:
-    """Shell lines that source exactly these scripts, quietly, whatever they return."""
-    return "\n".join(f". {shlex.quote(path)} >/dev/null 2>&1" for path in setup)
-
-
-def exports(host: Host) -> str:
-    """Shell lines that set the host's `env` of the inventory, for the survey and for the run."""
-    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in host.env.items())
-
-
-def home_quoted(path: str) -> str:
-    """A path of the inventory as a shell word; a leading ~/ is the home directory on the host."""
-    return '"$HOME"/' + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)
-
-
-def _script(host: Host, agent: str) -> str:
-    mark = shlex.quote(MARK)
-    if host.setup:
-        setup = "\n".join(
-            f"if [ -r {file} ]; then use {file}; else echo {mark}no-setup {file}; return; fi"
-            for file in map(home_quoted, host.setup)
-        )
-    else:
-        setup = "\n".join(
-            'for file in "{}"; do [ -r "$file" ] && use "$file" && break; done'.format('" "'.join(kind))
-            for kind in USUAL_SETUP
-        )
-    python = home_quoted(host.python or "python3")
-    named = python if host.python else "''"
-    return f"""
-umask 027
-use() {{
-    printf '\\n%suse %s\\n' {mark} "$1"
-    . "$1" </dev/null >/dev/null 2>&1
-    printf '%sused %s\\n' {mark} "$1"
-}}
-{setup}
-{exports(host)}
-if ! command -v {python} >/dev/null 2>&1; then echo {mark}no-python {python}; return; fi
-{python} - {mark} {shlex.quote(host.workdir or DEFAULT_WORKDIR)} {agent} {named} <<'PROBE' && return
-{SOURCE}
-PROBE
-printf '\\n%s%s\\n' {mark} "no-facts $({python} --version 2>&1 | head -n 1)"
-"""
 
 
 def _no_setup(path: str, _: str) -> CollectError:
@@ -207,7 +154,7 @@ def _no_python(name: str, _: str) -> CollectError:
 
 
 def _no_facts(python: str, said: str) -> CollectError:
-    """The probe broke off, under a Python that says what it is, or fails at that too."""
+    """The program broke off, under a Python that says what it is, or fails at that too."""
     version = tuple(map(int, re.findall(r"[0-9]+", python)))
     if python.startswith("Python ") and version < OLDEST_PYTHON:
         return _old_python(python)
@@ -227,15 +174,43 @@ def _old_python(version: str) -> CollectError:
 _COMPLAINTS = {"no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
 
 
-def _facts(answer: dict[str, Any], setup: tuple[str, ...]) -> Facts:
-    version = tuple(answer["python"]["version"])
+def _facts(answer: dict[str, Any], told: _Told) -> Facts:
+    python = answer["python"]
+    version = tuple(python["version"])
     if version < OLDEST_PYTHON:
         raise _old_python(".".join(map(str, version)))
-    cann = re.search(r"[Vv]ersion.*?(\d+\.\d+[\w.]*)", answer["cann_version"] or "")
     return Facts(
-        python=answer["python"]["path"],
+        python=python["path"],
         python_version=version,
-        setup=setup,
-        cann_version=cann.group(1) if cann else None,
+        python_why=python["why"],
+        others=tuple(python["others"]),
+        setup=tuple(told.sourced),
+        canns=tuple(told.canns),
+        noise=told.before,
+        cann_version=cann_version(answer["cann_place"], answer["cann_version"]),
+        driver_version=_version(answer["driver_version"]) or _of_npu_smi(answer["npu"]),
+        environment=kept(answer["environment"]),
         **{name: answer[name] for name in _COPIED},
     )
+
+
+def cann_version(place: str | None, text: str | None) -> str | None:
+    """CANN's release, e.g. "8.3.RC1": in the name of its real directory, or in what a file of it says. Pure.
+
+    version.cfg has "# version: 1.0", that of its own form, and lines like "x_running_version=[7.7.0.1.231:8.3.RC1]".
+    """
+    named = re.fullmatch(r"(?:cann-)?(\d+\.\d+[\w.-]*)", (place or "").rpartition("/")[2])
+    found = named or re.search(r"_version=\[[^]:]*:([^]]+)\]", text or "")
+    return found.group(1) if found else _version(text)
+
+
+def _version(text: str | None) -> str | None:
+    """The version in a file with a line like "Version=25.0.rc1"."""
+    found = re.search(r"(?im)^(?:package_)?version\s*=\s*(\d+\.\d+[\w.-]*)", text or "")
+    return found.group(1) if found else None
+
+
+def _of_npu_smi(npu: Mapping[str, Any]) -> str | None:
+    """The driver's version in the first line of npu-smi's table."""
+    found = re.search(r"Version:\s*(\d+\.[\w.-]+)", npu.get("info", [0, ""])[1])
+    return found.group(1) if found else None

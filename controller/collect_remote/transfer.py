@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from .errors import StorageError, TransferError, UnreachableError
 from .remote import Stream
-from .run import RECONNECT_FOR_S, TRIES, Run, events
+from .run import Run, events
+from .tenacity import Tenacity
 from .wire import Sent, sent_files
 
 STALL_S = 60.0
@@ -26,33 +27,33 @@ def pull(run: Run, files: Sequence[Sent], directory: Path, on_progress: Callable
     Returns the stream, on which `ok` may be sent to have the run removed from the host. StorageError when there is no
     room here, TransferError when what came is not what was announced, UnreachableError when the host stays away.
     """
-    total = sum(file.size for file in files)
-    _make_room(directory, total)
-    tries = TRIES
+    _make_room(directory, sum(file.size for file in files))
+    tenacity = Tenacity(run.remote, run.reconnect_for)
+
+    def moved(done: int, of: int) -> None:
+        tenacity.sign_of_life()
+        on_progress(done, of)
+
     with Sink(directory, files) as sink:
-        while True:
-            before = sink.received
-            stream = run.send(before)
-            try:
-                header = next(events(stream, STALL_S), {})
-                if header.get("offset") != before or sent_files(header.get("files")) != files:
-                    raise TransferError("the host does not send what it announced", f"look at {run.directory} there")
-                for block in stream.blocks(total - before, STALL_S):
-                    sink.write(block)
-                    on_progress(sink.received, total)
-                sink.verify()
-            except UnreachableError:
-                stream.close()
-                tries = TRIES if sink.received > before else tries - 1
-                if not tries:
-                    raise
-                time.sleep(0.0 if tries == TRIES else 1.0)
-                run.remote.reopen(RECONNECT_FOR_S)
-            except BaseException:
-                stream.close()
-                raise
-            else:
-                return stream
+        return tenacity.persist(lambda: _rest(run, files, sink, moved))
+
+
+def _rest(run: Run, files: Sequence[Sent], sink: Sink, on_progress: Callable[[int, int], None]) -> Stream:
+    """Bring what `sink` has not received yet."""
+    begin, total = sink.received, sum(file.size for file in files)
+    with contextlib.ExitStack() as on_failure:
+        stream = on_failure.enter_context(run.send(begin))
+        header = next(events(stream, STALL_S), None)
+        if header is None and stream.status() == -1:
+            raise UnreachableError("the connection broke")
+        if header is None or header.get("offset") != begin or sent_files(header.get("files")) != files:
+            raise TransferError("the host does not send what it announced", f"look at {run.directory} there")
+        for block in stream.blocks(total - begin, STALL_S):
+            sink.write(block)
+            on_progress(sink.received, total)
+        sink.verify()
+        on_failure.pop_all()
+    return stream
 
 
 class Sink:
@@ -93,8 +94,7 @@ class Sink:
             self._bad.append(self._entry.name)
         if self._bad:
             raise TransferError(
-                f"{', '.join(self._bad)} arrived damaged: the digest is not the host's",
-                "run the command again",
+                f"{', '.join(self._bad)} arrived damaged: the digest is not the host's", "bring it again"
             )
 
     def _next(self) -> None:

@@ -12,6 +12,7 @@ from collect_agent.rundir import ARCHIVE
 from .errors import ProfileInvalid, TransferError, one_line
 
 LOG = "run.log"
+PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")  # names that become directories
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,39 @@ class Sent:
     name: str
     size: int
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A run as its host describes it (`collect_agent.listing`). Times in seconds; `silent_s`: since it was followed."""
+
+    run: str
+    state: str
+    host: str | None
+    model: str | None
+    stage: str
+    message: str
+    seconds: int | None
+    silent_s: int | None
+    bytes: int
+    processes: int
+    orphan_s: float | None
+    expected: Mapping[str, Any] | None
+
+
+def listed_runs(told: Any) -> tuple[Listed, ...]:
+    """The runs that a host lists. TransferError when they are not described as our agent does it."""
+    try:
+        runs = tuple(Listed(**{**entry, "message": one_line(str(entry["message"]))}) for entry in told)
+        good = all(PLAIN.fullmatch(name) for run in runs for name in (run.run, run.model or "-", run.stage or "-"))
+    except (KeyError, TypeError):
+        good = False
+    if not good:
+        raise TransferError(
+            f"the host describes its runs in words that are not ours: {one_line(repr(told))}",
+            "see that no other program of this name writes there",
+        )
+    return runs
 
 
 def sent_files(announced: Any) -> tuple[Sent, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -165,3 +166,25 @@ def test_a_survey_that_breaks_off_says_why(host: Start, tool: Tool, tmp_path: Pa
     outcome = tool("devices", "--host", "ascend01")
     assert outcome.status == 5
     assert "MemoryError: no more" in outcome.err
+
+
+def test_a_busy_device_is_told_with_the_process_and_its_user(host: Start, tool: Tool) -> None:
+    ascend = host(npus=1)
+    tool.inventory(ascend)
+    code = "import torch, torch_npu; x = torch.ones(4, device='npu:0'); print('mine', flush=True); input()"
+    holder = subprocess.Popen(
+        [ascend.session],
+        env={"SSH_ORIGINAL_COMMAND": f'. Ascend/ascend-toolkit/set_env.sh; exec python3 -c "{code}"'},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    try:
+        assert holder.stdout.readline() == "mine\n"
+        outcome = tool.collect()
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert outcome.status == 4
+    assert re.search(r"busy: pid \d+ python3 of root, 0\.\d GB", outcome.err), outcome.err

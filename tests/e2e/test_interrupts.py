@@ -145,6 +145,7 @@ IMPATIENT = """
 import sys
 import collect_remote.pipeline, collect_remote.cli
 collect_remote.pipeline.ORPHAN_S = 2.0
+collect_remote.pipeline.ORPHAN_SLACK_S = 1.0
 sys.exit(collect_remote.cli.main(sys.argv[1:]))
 """
 
@@ -155,7 +156,7 @@ def test_a_killed_controller_leaves_an_orphan_that_ends_itself(
     ascend = host()
     slow(tool, ascend, load=60)
     process = subprocess.Popen(
-        [sys.executable, "-c", IMPATIENT, "--host", "ascend01", "--model", "slow"],
+        [sys.executable, "-c", IMPATIENT, "--host", "ascend01", "--model", "slow", "--reconnect-for", "1s"],
         cwd=tool.directory,
         stderr=subprocess.PIPE,
         text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness import Tool, one_error
+from harness import LLAMA, Tool, one_error
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -81,6 +82,10 @@ def test_a_proxy_command_that_works_and_one_that_does_not(host: Start, tool: Too
     one_error(tool.collect(), 3, message="ProxyCommand brings no connection: no way out", remedy="try it: echo")
 
 
+# What npu-smi prints when it cannot talk to the driver; some releases exit with 0.
+REFUSED = {"npu_smi_text": "dcmi module initialize failed. ret is -8005\n", "npu_smi_status": 0}
+
+
 # --- the host's environment -------------------------------------------------------------------------------------------
 
 
@@ -91,13 +96,15 @@ def test_a_proxy_command_that_works_and_one_that_does_not(host: Start, tool: Too
         ({"python3": "old"}, r"3\.6\.8", r"3\.8 or newer"),
         ({"runtime": None}, "has no torch and torch_npu", "python"),
         ({"msprof": False}, "msprof is not on PATH", "setup"),
-        ({"set_env": False}, "msprof is not on PATH.*no set_env.sh was found", "setup"),
+        ({"cann": ()}, "msprof is not on PATH.*no set_env.sh was found in /usr/local/Ascend, ~/Ascend", "setup"),
+        ({"msprof_py": False}, "msprof has no msprof.py", "whole toolkit"),
         ({"npu_smi": "nowhere"}, "npu-smi is not on PATH", "driver"),
         (
             {"npu_smi_text": "dcmi module initialize failed. ret is -8005\n", "npu_smi_status": 187},
             "-8005",
             "HwHiAiUser",
         ),
+        ({"npu_smi_before": "DrvMngGetConsoleLogLevel failed. (g_conLogLevel=3)\n", **REFUSED}, "-8005", "HwHiAiUser"),
         ({"npu_smi_text": "something else entirely\n"}, "something else entirely", "npu-smi info"),
     ],
     ids=[
@@ -105,9 +112,11 @@ def test_a_proxy_command_that_works_and_one_that_does_not(host: Start, tool: Too
         "old-python",
         "no-torch_npu",
         "no-msprof",
-        "no-set_env",
+        "no-cann",
+        "no-msprof.py",
         "no-npu-smi",
         "npu-smi-8005",
+        "npu-smi-8005-that-exits-0",
         "unknown-table",
     ],
 )
@@ -205,3 +214,75 @@ def test_the_device_asked_for_is_busy(host: Start, tool: Tool) -> None:
 def test_a_device_that_does_not_exist(host: Start, tool: Tool) -> None:
     tool.inventory(host())
     one_error(tool.collect("--device", "16"), 2, message="16", remedy="NPU 7")
+
+
+@pytest.mark.parametrize("used", [2859, 3418])
+def test_what_firmware_takes_on_an_idle_card_is_no_use(host: Start, tool: Tool, used: int) -> None:
+    total = 32768 if used == 2859 else 65536
+    tool.inventory(host(devices={logic: {"used_mb": used, "total_mb": total} for logic in range(8)}))
+    outcome = tool.collect("--dry-run")
+    assert outcome.status == 0, outcome.err
+
+
+def test_more_than_that_is_refused_with_the_figures_and_the_option(host: Start, tool: Tool) -> None:
+    tool.inventory(host(npus=2, devices={0: {"used_mb": 9000}, 1: {"used_mb": 9000}}))
+    one_error(tool.collect(), 4, message=r"9\.0 GB used and no visible process", remedy="--max-used")
+    assert tool.collect("--dry-run", "--max-used", "10GB").status == 0
+
+
+def test_ids_in_any_order_become_ascending(host: Start, tool: Tool) -> None:
+    tool.inventory(host())
+    outcome = tool.collect("--device", "logic:5,logic:2", "--dry-run")
+    assert [device["logic"] for device in outcome.document["devices"]] == [2, 5], outcome.err
+    twice = tool.collect("--device", "logic:5,logic:2,logic:5")
+    one_error(twice, 2, message="logic:5, logic:2, logic:5 name a device twice", remedy="NPU 5")
+
+
+def test_a_model_that_asks_for_its_device_by_the_hosts_number(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    (tool.directory / "mine.py").write_text(
+        "import torch\ndef load(d, o): return torch.ones(4).to('npu:5')\ndef forward(s): return s + s\n"
+    )
+    tool.inventory(ascend, models={"mine": {"adapter": "./mine.py"}})
+    one_error(tool.collect("--device", "5", model="mine"), 6, message="[Ii]nvalid device", remedy="npu:0")
+    assert_clean(ascend)
+
+
+@pytest.mark.parametrize("code", ["507033", "507899"])
+def test_a_device_that_does_not_open(host: Start, tool: Tool, assert_clean: Clean, code: str) -> None:
+    ascend = host(env={"SIMHOST_LIGHT_FAULTS": f"device_fails={code}"})
+    tool.inventory(ascend)
+    message = f"device does not open: .*{code}.*EL0003: .*open device 0 failed, runtime result = {code}"
+    one_error(tool.collect(), 5, message=message, remedy="CANN's own log")
+    assert_clean(ascend)
+
+
+def test_a_strict_profiler_gets_plain_paths_alone(host: Start, tool: Tool) -> None:
+    ascend = host(env={"SIMHOST_LIGHT_FAULTS": "strict_paths"})
+    tool.inventory(ascend, models={"qwen-2.5_1m": LLAMA["llama"]})
+    outcome = tool.collect(model="qwen-2.5_1m")
+    assert outcome.status == 0, outcome.err
+    tool.inventory(ascend, models={"qwen@v1 bs=8": LLAMA["llama"]})
+    one_error(tool.collect(model="qwen@v1 bs=8"), 2, message="cannot be the name of a model", remedy="letters, digits")
+
+
+def test_a_work_directory_behind_a_link_is_used_by_its_real_path(host: Start, tool: Tool) -> None:
+    ascend = host(workdir_link=True, env={"SIMHOST_LIGHT_FAULTS": "strict_paths"})
+    tool.inventory(ascend)
+    outcome = tool.collect("--dry-run")
+    assert outcome.document["facts"]["workdir"] == str(ascend.workdir.resolve())
+    assert tool.collect().status == 0
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o000])
+def test_the_parser_may_be_strict_about_modes(host: Start, tool: Tool, umask: int) -> None:
+    tool.inventory(host(umask=umask, env={"SIMHOST_LIGHT_FAULTS": "strict_modes"}))
+    outcome = tool.collect()
+    assert outcome.status == 0, outcome.err
+
+
+def test_npu_smi_outside_the_path_is_found(host: Start, tool: Tool) -> None:
+    if os.getuid() != 0:
+        pytest.skip("a /usr/local of the host's own needs root")
+    tool.inventory(host(npu_smi="outside"))
+    assert tool.collect("--dry-run").status == 0

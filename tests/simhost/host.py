@@ -6,19 +6,20 @@ import contextlib
 import dataclasses
 import os
 import pwd
-import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from . import keys, openssh, python, session, told, toolkit
+from . import keys, openssh, session, told
+from .containers import Container
+from .disk import Disk
 from .files import link, write
 from .hostside import chips, driver
 from .knobs import Knobs
+from .software import Software
 from .uses import Use, read_uses
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,7 +42,13 @@ class SimHost:
     python        the host's interpreter, 3.8 to 3.13; that of a venv stands for its base
     server        ``openssh``, ``asyncssh``, or what the machine has
     ascend_venv   the venv with torch, torch_npu and the Python of the runtime ``torch_npu``
-    disk_mb       size of the file system below `workdir`; needs the right to mount
+    workdir       name of the work directory in `root`
+    workdir_link  whether that is a symbolic link to another directory
+    disk_mb, disk_inodes   size of the file system below the work directory, and how many files and directories it
+                  can hold; need the right to mount
+    disk          how the work directory is strange, as network file systems are: its files belong to nobody whoever
+                  made them ("squashed"), everybody may write to them ("open"), renaming or locking fails; needs the
+                  right to mount and /dev/fuse
     """
 
     def __init__(
@@ -58,7 +65,11 @@ class SimHost:
         server: Literal["auto", "openssh", "asyncssh"] = "auto",
         port: int = 0,
         ascend_venv: Path = REPOSITORY / ".venv" / "ascend",
+        workdir: str = "work",
+        workdir_link: bool = False,
         disk_mb: int | None = None,
+        disk_inodes: int | None = None,
+        disk: Literal["usual", "squashed", "open", "no-rename", "no-locks"] = "usual",
         **knobs: Any,
     ) -> None:
         self.name = name
@@ -70,24 +81,23 @@ class SimHost:
         self.user = pwd.getpwuid(os.getuid()).pw_name
         self.root = root.resolve()
         self.home = self.root / "home"
-        self.workdir = self.root / "work"
+        self.workdir = self.root / workdir
         self.dir = self.root / "driver"
         self.identity_file = self.root / "client" / "id_ed25519"
         self.known_hosts = self.root / "client" / "known_hosts"
         self._host = container_of
-        self._containers: list[SimHost] = []
+        self._containers: list[SimHost | Container] = []
         if container_of:
             phys = [device.phy for device in container_of.devices]
             self.devices = chips.visible(self.chip, container_of.devices, phys if visible is None else visible)
         else:
             self.devices = chips.devices(chip, npus)
-        self._python = python
+        limits = {"size": disk_mb and f"{disk_mb}m", "nr_inodes": disk_inodes}
+        self._disk = Disk(self.workdir, self.root / "storage" if workdir_link else None, limits, disk)
         self._ascend_venv = ascend_venv
-        self._disk_mb = disk_mb
+        self.host_key_file = self.root / "ssh" / "host_key"
+        self._software = Software(self.root, self.home, self.dir, runtime, python, ascend_venv)
         self._ssh = self.root / "ssh"
-        self.host_key_file = self._ssh / "host_key"
-        self._tools: Path | None = None
-        self._mounted = False
         self._running = False
         self._server = _server(server)(self._ssh, self.session, ADDRESS)
         self.log: Path = self._server.log
@@ -100,17 +110,16 @@ class SimHost:
 
     def start(self) -> SimHost:
         """Build what is missing and serve it.  Raises RuntimeError when the server does not start."""
-        for folder in (self.home, self.workdir, self.dir, self._ssh, self.identity_file.parent):
+        for folder in (self.home, self.dir, self._ssh, self.identity_file.parent):
             folder.mkdir(parents=True, exist_ok=True)
         self._share_devices()
         self._client_key = keys.stored(self.identity_file, keys.client_pair())
         self._host_key = keys.stored(self.host_key_file, keys.generate(self.knobs.host_key_kind))
         self._other_key = keys.generate().public
-        self._install_software()
+        self._software.find()
         self._apply()
         try:
-            if self._disk_mb is not None:
-                self._mount(self._disk_mb)
+            self._disk.start()
             self._serve()
         except BaseException:
             self.stop()
@@ -122,6 +131,8 @@ class SimHost:
         """End the server and every process that was born in its sessions."""
         self._server.stop()
         self._running = False
+        for container in self._boxes():
+            container.stop()
         while left := self.processes():
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
@@ -129,10 +140,9 @@ class SimHost:
             time.sleep(0.005)
         if self._host is not None and self in self._host._containers:
             self._host._containers.remove(self)
-            self._tell()
-        if self._mounted:
-            subprocess.run(["umount", "-l", str(self.workdir)], check=True)
-            self._mounted = False
+            self.tell()
+        self._containers = [other for other in self._containers if other not in self._boxes()]
+        self._disk.stop()
 
     @property
     def host_key(self) -> str:
@@ -156,8 +166,12 @@ class SimHost:
         }
 
     def processes(self) -> list[int]:
-        """Pids of the live processes born in the host's sessions, those that left their session included."""
-        return driver.processes(str(self.dir))
+        """Pids of the live processes born in the host's sessions, those that left their session included.
+
+        What was started in a container of its engine counts as well, and has the pids that the host sees.
+        """
+        own = driver.processes(str(self.dir))
+        return sorted(own + [pid for container in self._boxes() for pid in container.processes()])
 
     def held(self) -> dict[int, dict[int, int]]:
         """Which process of the host and its containers holds which device: pid -> the host's logic id -> MB."""
@@ -173,6 +187,58 @@ class SimHost:
         self._apply()
         if self._running:
             self._announce()
+
+    def container(
+        self,
+        name: str,
+        *,
+        running: bool = True,
+        image: str = "quay.io/ascend/vllm-ascend:v0.11.0",
+        labels: Mapping[str, str] | None = None,
+        mounts: Mapping[str | Path, str] | None = None,
+        user: str | int = "root",
+        runtime: Literal["light", "torch_npu"] | None = "light",
+        visible: Sequence[int] | None = None,
+        python: str = sys.executable,
+        ascend_venv: Path | None = None,
+        **knobs: Any,
+    ) -> Container:
+        """A container of this host, which must be up; it ends with it.  Raises PermissionError without the right to.
+
+        mounts    {path of the host: path inside, or ``path inside:ro``}; nothing else of the host shows inside
+        user      whose processes are those that do not say it: "root", "ascend" (1000), or any other uid
+        visible   the host's logic ids of its devices, which it counts anew from 0; all unless given
+
+        `runtime`, `python`, `ascend_venv` and knobs are those of ``SimHost``; the knob `env` is that of the image.
+        """
+        container = Container(
+            self,
+            name,
+            image=image,
+            labels=labels or {},
+            mounts=mounts or {},
+            user=user,
+            runtime=runtime,
+            visible=visible,
+            python=python,
+            ascend_venv=ascend_venv or self._ascend_venv,
+            knobs=knobs,
+        )
+        container.build()
+        self._containers.append(container)
+        self.tell()
+        if running:
+            container.start()
+        return container
+
+    @property
+    def usr_local(self) -> Path:
+        """What sessions have in /usr/local beside the machine's, with the knobs that put something there."""
+        return self._software.usr_local
+
+    def _boxes(self) -> list[Container]:
+        """The containers of the engine of this host."""
+        return [container for container in self._containers if isinstance(container, Container)]
 
     def drop_connections(self) -> None:
         """Cut every present connection; the processes of the sessions are left alone."""
@@ -204,47 +270,18 @@ class SimHost:
             else:
                 (self.dir / name).mkdir(exist_ok=True)
 
-    def _install_software(self) -> None:
-        """The host's Python and CANN, in place of those that an earlier host left in `root`."""
-        for earlier in (self.root / "lib", self.home / "Ascend"):
-            shutil.rmtree(earlier, ignore_errors=True)
-        self._base = python.interpreter(self._python)
-        lines: list[str] = []
-        distributions: list[str] = []
-        if self.runtime == "torch_npu":
-            from . import cann
-
-            built = cann.build(REPOSITORY / ".venv" / "simhost-cann", self._ascend_venv)
-            self._tools = built.toolkit_dir
-            self._base = python.interpreter(str(self._ascend_venv / "bin" / "python"))
-            packages = self._ascend_venv / "lib" / f"python{self._base.version}" / "site-packages"
-            lines = [str(packages), built.pth_line]
-        elif self.runtime == "light":
-            lines = [str(python.HERE / "light")]
-            distributions = ["torch", "torch_npu"]
-        python.install(self.root, self._base, lines, distributions)
-        toolkit.install(self.home, self._tools)
-
     def _apply(self) -> None:
         """Make the files of the host say what the knobs say."""
         knobs = self.knobs
         programs = self.root / "bin"
-        python.set_kind(self.root, self._base, knobs.python3)
-        toolkit.set_presence(self.home, tools=self._tools, msprof=knobs.msprof, set_env=knobs.set_env)
-        outside = self.root / "sbin" if knobs.npu_smi == "outside" else None
-        self._install_session(programs, outside)
-        bare = python.interpreter(sys.executable).path
-        npu_smi = python.launcher(bare, "hostside.npu_smi", f"{str(self.dir)!r}, sys.argv[1:]")
-        for place, folder in {"path": programs, "outside": self.root / "sbin"}.items():
-            if place == knobs.npu_smi:
-                write(folder / "npu-smi", npu_smi, mode=0o755)
-            else:
-                (folder / "npu-smi").unlink(missing_ok=True)
-        self._tell()
+        self._software.apply(knobs, self._driver_version())
+        local = self.usr_local if knobs.npu_smi == "outside" or knobs.driver else None
+        self._install_session(programs, local)
+        self.tell()
         accepted = [self._client_key] * knobs.accept_key + list(knobs.authorized_keys)
         write(self._ssh / "authorized_keys", "".join(f"{line}\n" for line in accepted), mode=0o600)
 
-    def _install_session(self, programs: Path, sbin: Path | None) -> None:
+    def _install_session(self, programs: Path, local: Path | None) -> None:
         """The account: its login shell with an rc file, and the environment that every session begins with."""
         knobs = self.knobs
         path = f"{programs}:/usr/bin:/bin"
@@ -264,18 +301,18 @@ class SimHost:
         }
         session.set_rc(self.home, knobs.login_shell, knobs.login_noise, knobs.rc)
         session.install(
-            self.session, self.home, environment, umask=knobs.umask, shell=shell, motd=knobs.motd, sbin=sbin
+            self.session, self.home, environment, umask=knobs.umask, shell=shell, motd=knobs.motd, local=local
         )
 
     def _missing(self) -> list[str]:
         """How the names of the machine's programs begin that the host does not have."""
-        return ["python", "pypy", "py3"] * (self.knobs.python3 == "missing") + ["bash"] * (not self.knobs.bash)
+        return [*session.PYTHONS] * (self.knobs.python3 == "missing") + ["bash"] * (not self.knobs.bash)
 
     def _driver_version(self) -> str:
         of_host = self._host._driver_version() if self._host else chips.CHIPS[self.chip].driver
         return self.knobs.driver_version or of_host
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
         """Make npu-smi and the runtimes, of this host and of its containers, say what all their knobs say."""
         root = self._host or self
         places = {host: told.Place(host.devices, host.knobs) for host in (root, *root._containers)}
@@ -295,20 +332,10 @@ class SimHost:
             }
             write(host.dir / "state", repr(state) + "\n")
             write(host.dir / "devices", driver.format_devices(told.runtime_devices(place, said, jobs)))
+        write(root.dir / "containers", repr(told.engine(root.knobs, [box.facts() for box in root._boxes()])) + "\n")
 
     def _announce(self) -> None:
         write(self.known_hosts, f"[{self.address}]:{self.port} {self.host_key}\n")
-
-    def _mount(self, megabytes: int) -> None:
-        try:
-            subprocess.run(
-                ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", str(self.workdir)],
-                check=True,
-                capture_output=True,
-            )
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise PermissionError("disk_mb mounts a tmpfs: it needs root and the right to mount") from error
-        self._mounted = True
 
 
 def _server(kind: str) -> Any:

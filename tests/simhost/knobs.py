@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -80,3 +80,35 @@ class Knobs:
     """Whether the account accepts the client's key."""
     announce_own_key: bool = True
     """Whether ``host_key`` and ``known_hosts`` announce the server's own key; otherwise another one."""
+    cann: Sequence[str] = ("8.3.RC1",)
+    """The versions of CANN below ~/Ascend: ascend-toolkit/<version>, and from 8.5 on cann-<version>."""
+    cann_latest: str | None = None
+    """Which of its versions ``latest`` points to, or ``cann`` in the newer layout; None: the last one given."""
+    set_env_faults: Collection[str] = ()
+    """What is wrong with CANN's set_env.sh: "unset" (a variable, which ends a shell with -u), "errexit" (a command
+    fails on the way), "returns" 1, "exits", "prints" on both streams, "reads" a line from stdin, "overwrites" (it sets
+    LD_LIBRARY_PATH and PYTHONPATH to its own alone), "no-path" (it leaves PATH alone)."""
+    msprof_py: bool = True
+    """Whether msprof.py is where torch_npu looks for it, from msprof on."""
+    nnal: bool = False
+    """Whether CANN's acceleration library is there: ~/Ascend/nnal/atb with set_env.sh and libatb.so."""
+    driver: bool = False
+    """Whether /usr/local/Ascend/driver is there, with lib64, version.info and bin/setenv.bash; needs root (a mount
+    of every session).  No set_env.sh adds its lib64 to LD_LIBRARY_PATH."""
+    libraries: Sequence[str] = ()
+    """Libraries that ``import torch_npu`` loads by LD_LIBRARY_PATH, e.g. "libascend_hal.so" (light runtime).  CANN has
+    libhccl.so and libascendcl.so, `nnal` libatb.so, `driver` libascend_hal.so; nothing has others."""
+    torch_npu_import: Literal["works", "hangs", "aborts", "static-tls"] = "works"
+    """How ``import torch_npu`` ends: never, by SIGABRT after an EH9999, or with the ImportError of a library that
+    finds no room for its thread-local data (light runtime)."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of distributions: what their metadata say, and torch and torch_npu themselves (light runtime)."""
+    environments: Sequence[str] = ()
+    """Where in HOME the only Pythons with the runtime are, e.g. "miniconda3/envs/ascend", "venv",
+    ".pyenv/versions/3.11.9"; python3 has none then."""
+    sudo: Literal["of the machine", "waits", "no-terminal"] = "of the machine"
+    """A sudo that wants a password: it waits for stdin, or says that a terminal is required."""
+    container_engine: Literal["docker", "podman", "nerdctl"] | None = None
+    """Under which name the program of the container engine is on the PATH; None: it is not."""
+    container_daemon: Literal["works", "denied", "down"] = "works"
+    """How the engine's daemon answers: not to this account ("denied"), or not at all."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,21 +36,22 @@ def interpreter(executable: str) -> Interpreter:
     return Interpreter(Path(base).resolve(), f"{major}.{minor}")
 
 
-def install(root: Path, base: Interpreter, path_lines: list[str], distributions: list[str]) -> None:
-    """Make `root` a venv on `base`: ``bin/python3`` and a site-packages.
+def install(root: Path, base: Interpreter, path_lines: list[str], distributions: Mapping[str, str]) -> None:
+    """Make `root` a venv on `base`, still without a program: see `set_kind`.
 
-    `path_lines` go into a .pth file: directories, or ``import`` lines that run at start-up.  `distributions`
-    get the metadata that an installed package has, at torch's version.
+    `path_lines` go into a .pth file: directories, or ``import`` lines that run at start-up.  `distributions` are
+    name -> version of packages whose metadata is there.
     """
     write(root / "pyvenv.cfg", f"home = {base.path.parent}\ninclude-system-site-packages = false\n")
-    link(root / "bin" / "python3", base.path)
     packages = root / "lib" / f"python{base.version}" / "site-packages"
     packages.mkdir(parents=True, exist_ok=True)
-    if path_lines:
-        write(packages / "runtime.pth", "".join(line + "\n" for line in path_lines))
-    for name in distributions:
-        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {TORCH_VERSION}\n"
-        write(packages / f"{name}-{TORCH_VERSION}.dist-info" / "METADATA", text)
+    write(packages / "runtime.pth", "".join(line + "\n" for line in path_lines))
+    for earlier in packages.glob("*.dist-info"):
+        if earlier.name not in {f"{name}-{version}.dist-info" for name, version in distributions.items()}:
+            shutil.rmtree(earlier)
+    for name, version in distributions.items():
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        write(packages / f"{name}-{version}.dist-info" / "METADATA", text)
 
 
 def set_kind(root: Path, base: Interpreter, kind: str) -> None:

@@ -22,8 +22,11 @@ fi
 exec {inside}env -i "$@" {shell} -c "$SSH_ORIGINAL_COMMAND"
 """
 
-# Only the session and what it starts see this mount.
-BOUND = """unshare --mount --propagation slave /bin/sh -c 'mount --bind "$0" /usr/local/sbin && exec "$@"' {sbin} """
+# Only the session and what it starts see this mount: /usr/local with the host's own in front.
+BOUND = """unshare --mount --propagation slave /bin/sh -c \
+'mount -t overlay -o "lowerdir=$0:/usr/local" overlay /usr/local && exec "$@"' {local} """
+
+PYTHONS = ("python", "pypy", "py3")  # how the names of their programs begin
 
 # The rc file that a shell reads when sshd starts it for a command, below HOME.  bash does because it finds SSH_CLIENT,
 # as distributions build it.  What sh and dash have, they read in interactive and login shells alone.
@@ -53,22 +56,22 @@ def install(
     umask: int,
     shell: str,
     motd: str,
-    sbin: Path | None,
+    local: Path | None,
 ) -> None:
     """Write the session program `script`.
 
     It starts the login shell in `home` with `environment` and nothing else, as sshd does; a session without a command
-    sees the message of the day first.  `sbin` is what a session has as /usr/local/sbin; raises PermissionError when
-    that needs a right to mount.
+    sees the message of the day first.  `local` is what a session has in /usr/local beside the machine's; raises
+    PermissionError without a right to mount.
     """
-    if sbin and os.getuid() != 0:
-        raise PermissionError("a /usr/local/sbin of its own is a mount: it needs root")
+    if local and os.getuid() != 0:
+        raise PermissionError("a /usr/local of its own is a mount: it needs root")
     write(
         script,
         SCRIPT.format(
             home=shlex.quote(str(home)),
             umask=umask,
-            inside=BOUND.format(sbin=shlex.quote(str(sbin))) if sbin else "",
+            inside=BOUND.format(local=shlex.quote(str(local))) if local else "",
             environment=" ".join(shlex.quote(f"{name}={value}") for name, value in environment.items()),
             shell=shlex.quote(shell),
             motd=f"printf '%s\\n' {shlex.quote(motd)}" if motd else ":",
@@ -100,7 +103,7 @@ def set_rc(home: Path, shell: str, noise: str, rc: str | bytes) -> None:
         (home / RC_FILES[shell]).unlink(missing_ok=True)
 
 
-def utilities(folder: Path, without: Sequence[str]) -> None:
+def utilities(folder: Path, without: Sequence[str] = PYTHONS) -> None:
     """Fill `folder` with links to the machine's programs, but for those whose names begin like one of `without`."""
     folder.mkdir(parents=True, exist_ok=True)
     for source in (Path("/usr/bin"), Path("/bin")):

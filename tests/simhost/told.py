@@ -74,3 +74,15 @@ def answers(knobs: Knobs) -> dict[str, Any]:
         "hangs": knobs.npu_smi_hangs,
         "pids": knobs.npu_smi_pids,
     }
+
+
+def software(knobs: Knobs) -> str:
+    """What the light runtime is told of its own installation (see its ``simulated_host``)."""
+    lines = [f"version {name} {version}" for name, version in knobs.versions.items()]
+    lines += [f"library {name}" for name in knobs.libraries]
+    return "".join(line + "\n" for line in [*lines, f"import {knobs.torch_npu_import}"])
+
+
+def engine(knobs: Knobs, containers: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the program of the container engine is told (see ``hostside.engine``)."""
+    return {"engine": knobs.container_engine, "daemon": knobs.container_daemon, "containers": containers}

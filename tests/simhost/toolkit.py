@@ -1,25 +1,20 @@
-"""CANN in the usual place of an installation without root: ``HOME/Ascend/ascend-toolkit``."""
+"""CANN where an installation without root puts it: up to 8.3 in ``HOME/Ascend/ascend-toolkit/<version>`` with the link
+``latest``, later in ``HOME/Ascend/cann-<version>`` with the link ``cann``; and its acceleration library in ``nnal``."""
 
 from __future__ import annotations
 
 import platform
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
+from . import set_env
 from .files import link, write
+from .knobs import Knobs
 
-VERSION = "8.3.RC1"
-
-SET_ENV = """\
-export ASCEND_TOOLKIT_HOME={latest}
-export LD_LIBRARY_PATH=${{ASCEND_TOOLKIT_HOME}}/lib64/plugin/opskernel:$LD_LIBRARY_PATH
-export LD_LIBRARY_PATH=${{ASCEND_TOOLKIT_HOME}}/lib64:$LD_LIBRARY_PATH
-export PYTHONPATH=${{ASCEND_TOOLKIT_HOME}}/python/site-packages:$PYTHONPATH
-export PATH=${{ASCEND_TOOLKIT_HOME}}/bin:${{ASCEND_TOOLKIT_HOME}}/compiler/ccec_compiler/bin:$PATH
-export ASCEND_AICPU_PATH=${{ASCEND_TOOLKIT_HOME}}
-export ASCEND_OPP_PATH=${{ASCEND_TOOLKIT_HOME}}/opp
-export TOOLCHAIN_HOME=${{ASCEND_TOOLKIT_HOME}}/toolkit
-export ASCEND_HOME_PATH=${{ASCEND_TOOLKIT_HOME}}
-"""
+NEW_LAYOUT = (8, 5)
+LIBRARIES = ("libhccl.so", "libascendcl.so")
+ARCH = f"{platform.machine()}-linux"
 
 INSTALL_INFO = """\
 package_name=Ascend-cann-toolkit
@@ -37,40 +32,101 @@ case "$1" in --help) echo "Usage: msprof [--export=<on|off>] [--type=<text|db>] 
 """
 
 
-def install(home: Path, tools: Path | None) -> None:
-    """Put CANN below `home`: the contents of `tools`, or for the light runtime (None) what it looks for."""
-    base = home / "Ascend" / "ascend-toolkit"
-    toolkit = base / VERSION
-    arch = platform.machine()
+def place(home: Path, version: str) -> Path:
+    """The directory of a version of CANN."""
+    if _is_new(version):
+        return home / "Ascend" / f"cann-{version}"
+    return home / "Ascend" / "ascend-toolkit" / version
+
+
+def install(home: Path, seen: Path, tools: Path | None, knobs: Knobs) -> None:
+    """Make ``HOME/Ascend`` what the knobs say; programs see `home` as `seen`.
+
+    A version has the contents of `tools`, or for the light runtime (None) what that looks for.  What the knobs do not
+    ask for goes; the rest stays as it is, for the programs that use it.
+    """
+    wanted = {place(home, version) for version in knobs.cann}
+    base = home / "Ascend"
+    for there in (*base.glob("cann-*"), *(base / "ascend-toolkit").glob("[0-9]*")):
+        if there not in wanted:
+            shutil.rmtree(there)
+    for version in knobs.cann:
+        _version(place(home, version), place(seen, version), version, tools, knobs)
+    old = [version for version in knobs.cann if not _is_new(version)]
+    new = [version for version in knobs.cann if _is_new(version)]
+    _latest(base / "ascend-toolkit" / "latest", old, knobs)
+    _latest(base / "cann", new, knobs)
+    script = set_env.TOOLKIT.format(home=seen / "Ascend" / "ascend-toolkit" / "latest")
+    text = set_env.script(script, _chosen(old, knobs), knobs.set_env_faults) if old else ""
+    _present(base / "ascend-toolkit" / "set_env.sh", text, bool(old) and knobs.set_env)
+    _nnal(base / "nnal", seen / "Ascend" / "nnal", knobs)
+
+
+def _is_new(version: str) -> bool:
+    major, minor = version.split(".")[:2]
+    return (int(major), int(minor)) >= NEW_LAYOUT
+
+
+def _version(toolkit: Path, seen: Path, version: str, tools: Path | None, knobs: Knobs) -> None:
     if tools is None:
-        profiler = toolkit / "tools" / "profiler"
-        write(profiler / "bin" / "msprof", LIGHT_MSPROF, mode=0o755)
-        write(profiler / "profiler_tool" / "analysis" / "msprof" / "msprof.py", "")
-        for folder in ("lib64", "opp", "compiler", "python/site-packages"):
+        for folder in ("opp", "compiler", "python/site-packages"):
             (toolkit / folder).mkdir(parents=True, exist_ok=True)
+        for name in LIBRARIES:
+            write(toolkit / "lib64" / name, "")
     else:
         for entry in tools.iterdir():
-            if entry.name not in ("bin", f"{arch}-linux"):
+            if entry.name not in ("bin", "tools", ARCH):
                 link(toolkit / entry.name, entry)
-    link(base / "latest", Path(VERSION))
-    write(toolkit / "version.cfg", f"# version: 1.0\nruntime_running_version=[{VERSION}:{VERSION}]\n")
-    write(
-        toolkit / f"{arch}-linux" / "ascend_toolkit_install.info",
-        INSTALL_INFO.format(version=VERSION, arch=arch, path=toolkit),
-    )
+    _msprof(toolkit, tools, knobs)
+    write(toolkit / "version.cfg", f"# version: 1.0\nruntime_running_version=[{version}:{version}]\n")
+    info = INSTALL_INFO.format(version=version, arch=platform.machine(), path=seen)
+    write(toolkit / ARCH / "ascend_toolkit_install.info", info)
+    text = set_env.script(set_env.TOOLKIT.format(home=seen), version, knobs.set_env_faults)
+    write(toolkit / "bin" / "setenv.bash", text)
+    if _is_new(version):
+        _present(toolkit / "set_env.sh", text, knobs.set_env)
 
 
-def set_presence(home: Path, *, tools: Path | None, msprof: bool, set_env: bool) -> None:
-    """Add or take away what sourcing and profiling need."""
-    base = home / "Ascend" / "ascend-toolkit"
-    toolkit = base / VERSION
-    program = toolkit / "bin" / "msprof"
-    if msprof:
-        link(program, tools / "bin" / "msprof" if tools else Path("../tools/profiler/bin/msprof"))
+def _msprof(toolkit: Path, tools: Path | None, knobs: Knobs) -> None:
+    bare = toolkit / "tools" / "profiler" / "bin" / "msprof"
+    program = bare
+    if tools is None:
+        write(bare, LIGHT_MSPROF, mode=0o755)
+        _present(toolkit / "tools/profiler/profiler_tool/analysis/msprof/msprof.py", "", knobs.msprof_py)
+    elif knobs.msprof_py:
+        program = tools / "bin" / "msprof"
+    else:  # one that is not where its Python part is
+        write(bare, (tools / "bin" / "msprof").read_text(encoding="utf-8"), mode=0o755)
+    if knobs.msprof:
+        link(toolkit / "bin" / "msprof", program)
     else:
-        program.unlink(missing_ok=True)
-    script = base / "set_env.sh"
-    if set_env:
-        write(script, SET_ENV.format(latest=base / "latest"), mode=0o755)
+        (toolkit / "bin" / "msprof").unlink(missing_ok=True)
+
+
+def _chosen(versions: Sequence[str], knobs: Knobs) -> str:
+    return knobs.cann_latest if knobs.cann_latest in versions else versions[-1]
+
+
+def _latest(latest: Path, versions: Sequence[str], knobs: Knobs) -> None:
+    """The link that stands for one of `versions`."""
+    if versions:
+        chosen = _chosen(versions, knobs)
+        link(latest, Path(f"cann-{chosen}" if _is_new(chosen) else chosen))
     else:
-        script.unlink(missing_ok=True)
+        latest.unlink(missing_ok=True)
+
+
+def _nnal(nnal: Path, seen: Path, knobs: Knobs) -> None:
+    if not knobs.nnal:
+        shutil.rmtree(nnal, ignore_errors=True)
+        return
+    home = Path("atb") / "latest" / "atb" / "cxx_abi_1"
+    write(nnal / home / "lib" / "libatb.so", "")
+    write(nnal / "atb" / "set_env.sh", set_env.ATB.format(home=seen / home), mode=0o755)
+
+
+def _present(path: Path, text: str, wanted: bool) -> None:
+    if wanted:
+        write(path, text, mode=0o755)
+    else:
+        path.unlink(missing_ok=True)

@@ -66,7 +66,10 @@ def refusal(verdicts: Sequence[Verdict], wish: Wish) -> NoFreeDevice:
         what = "the NPUs asked for are not all free" if several else "the NPU asked for is not free"
         return NoFreeDevice("{}: {}".format(what, why), "free at the moment: {}".format(", ".join(free) or "none"))
     what = "only {} of the {} NPUs asked for are free".format(len(free), wish.count) if free else "no NPU is free"
-    return NoFreeDevice("{}: {}".format(what, why), "wait until one is, or ask its users to release it")
+    remedy = "wait until one is, or ask its users to release it"
+    if "no visible process" in why:
+        remedy += "; where nobody uses that memory, --max-used SIZE accepts it"
+    return NoFreeDevice("{}: {}".format(what, why), remedy)
 
 
 def _asked(verdicts: Sequence[Verdict], wish: Wish) -> List[List[Verdict]]:

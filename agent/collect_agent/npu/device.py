@@ -15,13 +15,14 @@ class Process:
     """A process on a device, with the device memory it holds in MB (None where it is not told).
 
     `name` is empty where npu-smi could not read it (a container without the host's PIDs). `container_pid` is the pid
-    that it has in its container, from drivers that tell it.
+    that it has in its container, from drivers that tell it. `user`: whose it is, where it is seen under that pid.
     """
 
     pid: int
     name: str
     memory_mb: Optional[int]
     container_pid: Optional[int] = None
+    user: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import re
 from typing import Any, Iterable, List, Mapping, Optional, Tuple
 
@@ -33,7 +35,8 @@ def interpret(observation: Mapping[str, Any]) -> Tuple[Device, ...]:
         if devices:
             return devices
         raise
-    return join(report, parse_mapping(observation["mapping"][1]), observation["in_container"])
+    devices = join(report, parse_mapping(observation["mapping"][1]), observation["in_container"])
+    return tuple(_with_users(device, observation.get("owners", {})) for device in devices)
 
 
 def parse_info(text: str, status: Optional[int] = None) -> Report:
@@ -83,6 +86,16 @@ def combine(usages: Iterable[Usage], holders: Iterable[Holders]) -> Tuple[Device
         doubt = "only `{}` speaks of it".format(HOLDERS)
         devices.append(Device(chip.npu, chip.chip, processes=chip.processes, doubt=doubt, source=HOLDERS))
     return tuple(devices)
+
+
+def _with_users(device: Device, owners: Mapping[str, Any]) -> Device:
+    """Its processes with their users, where the kernel's process of that pid has that name: pids may be another's."""
+    named = []
+    for process in device.processes:
+        user, name = owners.get(str(process.pid), ("", None))
+        here = name is not None and os.path.basename(process.name)[: len(name)] == name
+        named.append(dataclasses.replace(process, user=user if here else ""))
+    return dataclasses.replace(device, processes=tuple(named))
 
 
 def _from_torch(observation: Mapping[str, Any]) -> Tuple[Device, ...]:

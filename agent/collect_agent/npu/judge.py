@@ -168,7 +168,8 @@ def _processes(processes: Tuple[Process, ...]) -> str:
     shown: List[str] = []
     for process in processes[:3]:
         memory = "" if process.memory_mb is None else ", {}".format(_gb(process.memory_mb))
-        shown.append("pid {} {}{}".format(process.pid, process.name or "(name hidden)", memory))
+        user = process.user and " of {}".format(process.user)
+        shown.append("pid {} {}{}{}".format(process.pid, process.name or "(name hidden)", user, memory))
     more = len(processes) - len(shown)
     return "; ".join(shown) + ("; {} more".format(more) if more else "")
 

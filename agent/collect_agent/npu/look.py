@@ -5,6 +5,7 @@ understand it, and it imports nothing of ours.
 """
 
 import os
+import pwd
 import re
 import select
 import subprocess
@@ -53,10 +54,10 @@ def look(seconds=45.0, ask_torch=True):
     # type: (float, bool) -> Dict[str, Any]
     """Ask npu-smi, all within `seconds`; what does not answer until then is killed and has the status LATE.
 
-    {"npu_smi": its path or None, "in_container": bool, "info": [exit status, text], "mapping": [...]}, where the text
-    is stdout and stderr. When `info` shows no table: also "list", and "usages" and "processes" by NPU id. When it is
-    refused in a container: "torch", as [exit status, text with a line "torch_npu sees" and JSON], unless `ask_torch`
-    is false: asking it opens every device.
+    {"npu_smi": its path or None, "in_container": bool, "info": [exit status, text], "mapping": [...], "owners": {pid:
+    [user, name]}}, where the text is stdout and stderr. When `info` shows no table: also "list", and "usages" and
+    "processes" by NPU id. When it is refused in a container: "torch", as [exit status, text with a line "torch_npu
+    sees" and JSON], unless `ask_torch` is false: asking it opens every device.
     """
     until = clock() + seconds
     running = []  # type: List[subprocess.Popen[bytes]]
@@ -80,6 +81,7 @@ def look(seconds=45.0, ask_torch=True):
     try:
         seen["info"], seen["mapping"] = ask([info(), info("-m")])
         status, text = seen["info"]
+        seen["owners"] = _owners(text)
         if "Bus-Id" in text or status in (LATE,) + NOT_RUN:  # noqa: RUF005
             pass
         elif REFUSED.search(text) or status in REFUSED_STATUSES:
@@ -96,6 +98,20 @@ def look(seconds=45.0, ask_torch=True):
         for process in running:
             _end(process)
     return seen
+
+
+def _owners(text):
+    # type: (str) -> Dict[str, List[str]]
+    """Whose the processes are, and the kernel's name for them, of all numbers in npu-smi's list that are pids here."""
+    owners = {}  # type: Dict[str, List[str]]
+    for pid in re.findall(r"\b[0-9]{1,9}\b", text.partition("Process id")[2]):
+        try:
+            with open("/proc/{}/comm".format(pid)) as file:
+                name = file.read().strip()
+            owners[pid] = [pwd.getpwuid(os.stat("/proc/{}".format(pid)).st_uid).pw_name, name]
+        except (IOError, OSError, ValueError, KeyError):  # no such process, or a user without a name
+            pass
+    return owners
 
 
 def _npu_smi(driver):

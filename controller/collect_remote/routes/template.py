@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ..inventory import Host, ModelSpec
+from ..inventory import ModelSpec
 from ..request import Request, Window, adapter_source
 from .plan import Plan
 
 USER_ADAPTER = "adapter.py"
 
 
-def plan(request: Request, window: Window, model: ModelSpec, host: Host) -> Plan:
-    """The plan for one model on one host. Pure but for reading a user's own adapter file."""
+def plan(request: Request, window: Window, model: ModelSpec) -> Plan:
+    """The plan for one model. Pure but for reading a user's own adapter file."""
     files = {}
     adapter = model.adapter or ""
     if adapter.endswith(".py"):
@@ -37,7 +37,7 @@ def plan(request: Request, window: Window, model: ModelSpec, host: Host) -> Plan
         route="template",
         files=files,
         argv=("{python}", "{agent}", "work", "{run}"),
-        env=dict(host.env),
+        env={},
         expected={
             "level": f"Level{request.level}",
             "aic_metrics": request.aic_metrics if request.level else "AiCoreNone",

@@ -96,7 +96,7 @@ static void drop_holder(void) {
     for (int id = 0; id < visible_count; id++) {
         if (held[id]) sim_note_close(simhost(), devices[visible[id]].phy);
     }
-    snprintf(path, sizeof path, "%s/holders/%d", simhost(), (int)holder_pid);
+    snprintf(path, sizeof path, "%s/holders/%d", simhost(), (int)sim_pid(simhost()));
     unlink(path);
 }
 
@@ -115,7 +115,7 @@ static void report_holder(void) {
     snprintf(path, sizeof path, "%s/holders", simhost());
     mkdir(path, 0777);
     holder_pid = getpid();
-    snprintf(path, sizeof path, "%s/holders/%d", simhost(), (int)holder_pid);
+    snprintf(path, sizeof path, "%s/holders/%d", simhost(), (int)sim_pid(simhost()));
     snprintf(part, sizeof part, "%s.part", path);
     int holding = 0;
     for (int id = 0; id < visible_count; id++) holding += held[id];

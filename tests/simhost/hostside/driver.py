@@ -11,6 +11,8 @@
 The physical id ``phy`` is the logic id of the host; a container on it counts its own logic ids from 0.  Its
 directory has ``devices`` and ``state`` of its own, and links to ``holders``, ``in-use`` and ``use.log`` of the host.
 
+``proc/``           the procfs of the host, in a container with pids of its own; the pids in these files are the host's
+
 A holder counts while its process lives.  A process belongs to the host or container when the environment that
 it was started with has ``SIMHOST=<that directory>``, which every session of its SSH server sets.
 """
@@ -45,13 +47,19 @@ def read_state(directory: str) -> dict:
         return eval(file.read(), {"__builtins__": {}})
 
 
-def born_in(pid: int) -> str | None:
+def procfs(directory: str) -> str:
+    """Where the host's pids are looked up, from the host or from inside the container with this `directory`."""
+    inside = os.path.join(directory, "proc")
+    return inside if os.path.exists(os.path.join(inside, "self")) else "/proc"
+
+
+def born_in(pid: int, proc: str = "/proc") -> str | None:
     """The driver directory in whose sessions `pid`, a live process (no zombie), was born; None elsewhere."""
     for _ in range(10):
         try:
-            with open("/proc/%d/environ" % pid, "rb") as file:
+            with open("%s/%d/environ" % (proc, pid), "rb") as file:
                 environment = file.read()
-            os.readlink("/proc/%d/exe" % pid)  # a zombie has none
+            os.readlink("%s/%d/exe" % (proc, pid))  # a zombie has none
         except OSError:
             return None
         if environment:
@@ -69,14 +77,14 @@ def processes(directory: str) -> list[int]:
 
 def holders(directory: str) -> dict[int, dict[int, int]]:
     """Who holds what: pid -> physical id -> MB, of live processes of the host and its containers only."""
-    folder = os.path.join(directory, "holders")
+    folder, proc = os.path.join(directory, "holders"), procfs(directory)
     held: dict[int, dict[int, int]] = {}
     for entry in sorted(os.listdir(folder)):
-        if not entry.isdigit() or not _shares(born_in(int(entry)), folder):
+        if not entry.isdigit() or not _shares(born_in(int(entry), proc), folder):
             continue
         path = os.path.join(folder, entry)
         try:
-            if _age(int(entry)) + 0.1 < time.time() - os.stat(path).st_mtime:
+            if _age(int(entry), proc) + 0.1 < time.time() - os.stat(path).st_mtime:
                 continue  # a killed process left it, whose pid is another's now
             with open(path, encoding="ascii") as lines:
                 rows = [line.split() for line in lines]
@@ -86,25 +94,36 @@ def holders(directory: str) -> dict[int, dict[int, int]]:
     return held
 
 
-def _age(pid: int) -> float:
+def _age(pid: int, proc: str) -> float:
     """Seconds since a process was started, to a hundredth.  Raises OSError when it has ended."""
-    with open("/proc/%d/stat" % pid, "rb") as file:
+    with open("%s/%d/stat" % (proc, pid), "rb") as file:
         ticks = int(file.read().rpartition(b")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _shares(directory: str | None, folder: str) -> bool:
-    """Whether `folder` is where the processes of `directory` say what they hold."""
-    try:
-        return directory is not None and os.path.samefile(os.path.join(directory, "holders"), folder)
-    except OSError:
+    """Whether `folder` is where the processes of `directory` say what they hold; a container cannot see the others."""
+    if directory is None:
         return False
+    try:
+        return os.path.samefile(os.path.join(directory, "holders"), folder)
+    except OSError:
+        return os.path.islink(folder)
 
 
-def process_name(pid: int) -> str:
+def inner_pid(pid: int, proc: str) -> int:
+    """The number that a process has where it runs: another one in a container with pids of its own."""
+    try:
+        with open("%s/%d/status" % (proc, pid), encoding="utf-8", errors="replace") as file:
+            return next((int(line.split()[-1]) for line in file if line.startswith("NSpid:")), pid)
+    except OSError:
+        return pid
+
+
+def process_name(pid: int, proc: str = "/proc") -> str:
     """``Name:`` of /proc/<pid>/status; empty when it cannot be read, as npu-smi has it."""
     try:
-        with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as file:
+        with open("%s/%d/comm" % (proc, pid), encoding="utf-8", errors="replace") as file:
             return file.read().rstrip("\n")
     except OSError:
         return ""

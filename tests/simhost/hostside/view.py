@@ -11,7 +11,7 @@ from . import driver
 from .chips import CHIPS, Chip
 from .tables import Die, Layout
 
-HOST_PID = 2_000_000  # what the host's pids of a container's processes are above their own
+HOST_PID = 2_000_000  # what the host's pids of processes are above their own, in a container without pids of its own
 
 Job = namedtuple("Job", "phy pid name mb inner shown")
 Job.__doc__ = "Use of a device: physical id, pid and pid in a container as printed, and whether it has a row."
@@ -24,14 +24,16 @@ def printed_name(name: str) -> str:
 
 def jobs(directory: str, state: dict) -> list[Job]:
     """All that uses devices: live holders, and the jobs of others that the state tells of."""
-    found = []
+    found, proc = [], driver.procfs(directory)
     for pid, held in driver.holders(directory).items():
-        shown = not state["container"] or driver.born_in(pid) == directory
+        shown = not state["container"] or driver.born_in(pid, proc) == directory
+        inner = driver.inner_pid(pid, proc) if state["container"] else pid
         if state["container"] and state["npu_smi"]["pids"] == "host":
-            found += [Job(phy, pid + HOST_PID, "", mb, pid, shown) for phy, mb in held.items()]
+            outer = pid if inner != pid else pid + HOST_PID
+            found += [Job(phy, outer, "", mb, inner, shown) for phy, mb in held.items()]
         else:
-            name = printed_name(driver.process_name(pid)) if shown else ""
-            found += [Job(phy, pid, name, mb, "NA", shown) for phy, mb in held.items()]
+            name = printed_name(driver.process_name(pid, proc)) if shown else ""
+            found += [Job(phy, inner, name, mb, "NA", shown) for phy, mb in held.items()]
     for job in state["jobs"]:
         inner = job.get("container_pid", "NA")
         found.append(Job(job["phy"], job["pid"], printed_name(job["name"]), job["mb"], inner, job["shown"]))

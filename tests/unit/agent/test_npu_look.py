@@ -72,7 +72,7 @@ def test_a_table_and_its_map(npu_smi: Callable[..., Path]) -> None:
     program = npu_smi({"info": info(A2, [Die(1), Die(7)]), "info -m": told})
     observed = look(5.0)
     assert observed["npu_smi"] == str(program)
-    assert set(observed) == {"npu_smi", "in_container", "info", "mapping"}, (
+    assert set(observed) == {"npu_smi", "in_container", "info", "mapping", "owners"}, (
         "nothing else is asked when there is a table"
     )
     assert [(device.npu, device.logic) for device in interpret(observed)] == [(1, 0), (7, 1)]

@@ -129,4 +129,5 @@ def test_the_inventorys_env_cannot_undo_what_the_run_stands_on(monkeypatch: pyte
     assert given_to[process.RUN_VARIABLE] == "r1"
     assert given_to["ASCEND_RT_VISIBLE_DEVICES"] == "9,10"
     assert given_to["MINE"] == "kept"
-    assert not {events.PIPE_VARIABLE, "PROFILING_MODE", "ASCEND_WORK_PATH"} & set(given_to)
+    assert given_to["ASCEND_WORK_PATH"] == run.work
+    assert not {events.PIPE_VARIABLE, "PROFILING_MODE"} & set(given_to)

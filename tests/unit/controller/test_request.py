@@ -141,9 +141,9 @@ def test_a_broken_adapter_file(tmp_path: Path, text: str, message: str) -> None:
         window(ask(), model(str(path)))
 
 
-def test_the_plan_says_what_the_validation_will_expect(host: Host) -> None:
+def test_the_plan_says_what_the_validation_will_expect() -> None:
     asked = ask(phase="separate", steps=8, level=2, export="db")
-    plan = template.plan(asked, window(asked, model("llama")), model("llama", layers=1), host)
+    plan = template.plan(asked, window(asked, model("llama")), model("llama", layers=1))
     assert plan.expected == {
         "level": "Level2",
         "aic_metrics": "PipeUtilization",
@@ -154,19 +154,16 @@ def test_the_plan_says_what_the_validation_will_expect(host: Host) -> None:
     told = json.loads(plan.files["request.json"])
     assert (told["adapter"], told["options"]) == ("llama", {"layers": 1})
     assert told["request"]["phase"] == "separate"
-    assert plan.env == {"TASK_QUEUE_ENABLE": "2"}
+    assert plan.env == {}, "the environment is captured on the host"
 
 
-def test_level_0_expects_no_metrics(host: Host) -> None:
+def test_level_0_expects_no_metrics() -> None:
     asked = ask(level=0)
-    assert (
-        template.plan(asked, window(asked, model("llama")), model("llama"), host).expected["aic_metrics"]
-        == "AiCoreNone"
-    )
+    assert template.plan(asked, window(asked, model("llama")), model("llama")).expected["aic_metrics"] == "AiCoreNone"
 
 
-def test_a_users_file_travels_with_the_plan(host: Host, tmp_path: Path) -> None:
+def test_a_users_file_travels_with_the_plan(tmp_path: Path) -> None:
     mine = own(tmp_path, FORWARD)
-    plan = template.plan(ask(), window(ask(), mine), mine, host)
+    plan = template.plan(ask(), window(ask(), mine), mine)
     assert plan.files["adapter.py"] == FORWARD
     assert json.loads(plan.files["request.json"])["adapter"] == "adapter.py"

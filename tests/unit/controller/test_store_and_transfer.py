@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from collect_remote import store
 from collect_remote.errors import StorageError, TransferError, UsageError
-from collect_remote.request import Request
 from collect_remote.transfer import Sink
 from collect_remote.wire import Sent
 
@@ -63,7 +62,7 @@ def test_a_file_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None
 def test_publishing_gives_a_name_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for run_id in ("r1", "r2"):
-        place = store.place(Request(host="h", model="m"), run_id)
+        place = store.place("h", "m", run_id)
         with store.incoming(place) as incoming:
             (incoming / "profile_l1.tar.gz").write_text(run_id)
             assert not place.final.exists()
@@ -76,7 +75,7 @@ def test_publishing_gives_a_name_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_was_not_published_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    place = store.place(Request(host="h", model="m"), "r1")
+    place = store.place("h", "m", "r1")
     with pytest.raises(KeyError), store.incoming(place) as incoming:
         (incoming / "half").write_text("x")
         raise KeyError
@@ -86,7 +85,7 @@ def test_what_was_not_published_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_strange_latest_does_not_spoil_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "profiles/h/m/latest").mkdir(parents=True)
-    place = store.place(Request(host="h", model="m"), "r1")
+    place = store.place("h", "m", "r1")
     with store.incoming(place):
         store.publish(place, {})
     assert (place.final / "manifest.json").is_file()
@@ -97,18 +96,18 @@ def test_what_a_killed_tool_left_is_swept_away(tmp_path: Path, monkeypatch: pyte
     for name, age in (("old", 8 * 24 * 3600), ("young", 3600)):
         (tmp_path / "profiles/.incoming" / name).mkdir(parents=True)
         os.utime(tmp_path / "profiles/.incoming" / name, (0, time.time() - age))
-    with store.incoming(store.place(Request(host="h", model="m"), "r1")):
-        assert sorted(path.name for path in Path("profiles/.incoming").iterdir()) == ["r1", "young"]
+    with store.incoming(store.place("h", "m", "r1")):
+        assert sorted(path.name.partition(".")[0] for path in Path("profiles/.incoming").iterdir()) == ["r1", "young"]
 
 
 def test_a_result_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(UsageError, match="exists already"):
-        store.place(Request(host="h", model="m", out=tmp_path / "out"), "r1")
+        store.place("h", "m", "r1", tmp_path / "out")
 
 
 def test_a_directory_that_appeared_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    place = store.place(Request(host="h", model="m", out=tmp_path / "out"), "r1")
+    place = store.place("h", "m", "r1", tmp_path / "out")
     with store.incoming(place) as incoming:
         (incoming / "profile_l1.tar.gz").write_text("new")
         (tmp_path / "out").mkdir()

@@ -17,6 +17,8 @@ from types import ModuleType as _ModuleType
 from types import SimpleNamespace as _Namespace
 from typing import Any
 
+import simulated_host as _simulated_host
+
 from . import _launch, _modes, _ops_index, _ops_make, _ops_math, _ops_matrix, _ops_shape, _values
 from ._compile import compile as compile
 from ._tensor import UNKNOWN as _UNKNOWN
@@ -32,7 +34,7 @@ from ._types import public_dtypes as _public_dtypes
 from ._types import set_default_device as set_default_device
 from ._types import set_default_dtype as set_default_dtype
 
-__version__ = "2.13.0+light"
+__version__ = _simulated_host.version("torch", "2.13.0+light")
 
 _here = globals()
 

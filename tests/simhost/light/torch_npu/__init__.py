@@ -6,19 +6,18 @@ The profiler follows torch_npu 2.13.0 in its state table, messages, files and fa
 
 from __future__ import annotations
 
-import os as _os
 import sys as _sys
 
-if not _os.environ.get("ASCEND_HOME_PATH"):
-    # What the dynamic linker says when CANN's set_env.sh has not been sourced.
-    raise ImportError("libhccl.so: cannot open shared object file: No such file or directory")
+import simulated_host as _simulated_host
 
-import torch as _torch
+_simulated_host.load_libraries()
 
-from . import _device
-from . import npu as npu
+import torch as _torch  # noqa: E402
 
-__version__ = "2.13.0"
+from . import _device  # noqa: E402
+from . import npu as npu  # noqa: E402
+
+__version__ = _simulated_host.version("torch_npu", "2.13.0")
 
 _torch._launch.install(_device.NpuBackend())
 _torch.npu = npu  # type: ignore[attr-defined]

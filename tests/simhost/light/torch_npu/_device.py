@@ -178,6 +178,8 @@ class State:
             )
         if self.visible[index].soc not in _driver.SOC_VERSIONS:
             raise RuntimeError("Unsupported soc version: {}".format(self.visible[index].soc))
+        if not self.opened:
+            _driver.leave_files()
         self.opened.append(index)
         self.allocated.setdefault(index, 0)
         self.reserved.setdefault(index, 0)

@@ -53,6 +53,28 @@ def chips() -> List[Chip]:
     return sorted(Chip(*(int(cell) for cell in row[:5]), row[5], int((row[6:] or row)[0])) for row in rows)  # type: ignore[arg-type]
 
 
+def leave_files() -> None:
+    """What CANN writes on a host when a device is first used: its log, what it compiles, and the cache of that.
+
+    The places are those of CANN's references of ASCEND_PROCESS_LOG_PATH, ASCEND_WORK_PATH and ASCEND_CACHE_PATH.
+    """
+    if _root() is None:
+        return
+    home, environment = os.path.expanduser("~"), os.environ
+    work = environment.get("ASCEND_WORK_PATH")
+    log = environment.get("ASCEND_PROCESS_LOG_PATH") or (work and work + "/log") or home + "/ascend/log"
+    cache = environment.get("ASCEND_CACHE_PATH") or home + "/atc_data"
+    pid = os.getpid()
+    for folder, name in (
+        (log + "/debug/plog", "plog-{}.log".format(pid)),
+        ((work or os.getcwd()) + "/kernel_meta", "kernel_meta_{}.json".format(pid)),
+        (cache + "/kernel_cache", "{}.o".format(pid)),
+    ):
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, name), "w") as file:
+            file.write("[INFO] simulated\n")
+
+
 def visible(all_chips: List[Chip]) -> List[Chip]:
     """The devices that ``ASCEND_RT_VISIBLE_DEVICES`` leaves, numbered anew from 0.
 
@@ -76,8 +98,15 @@ def visible(all_chips: List[Chip]) -> List[Chip]:
     return found
 
 
-def _alive(pid: str) -> bool:
-    return os.path.exists("/proc/" + pid)
+def _procfs(root: str) -> str:
+    """Where the host's pids are looked up; a container with pids of its own has the host's procfs beside them."""
+    inside = os.path.join(root, "proc")
+    return inside if os.path.exists(os.path.join(inside, "self")) else "/proc"
+
+
+def _pid(root: str) -> int:
+    """The number of this process on the host."""
+    return int(os.readlink(os.path.join(_procfs(root), "self")))
 
 
 def held_by_others(phy: int) -> int:
@@ -86,9 +115,9 @@ def held_by_others(phy: int) -> int:
     total = 0
     if root is None:
         return total
-    folder = os.path.join(root, "holders")
+    folder, proc, own = os.path.join(root, "holders"), _procfs(root), str(_pid(root))
     for pid in os.listdir(folder) if os.path.isdir(folder) else []:
-        if not pid.isdigit() or pid == str(os.getpid()) or not _alive(pid):
+        if not pid.isdigit() or pid == own or not os.path.exists(os.path.join(proc, pid)):
             continue
         try:
             with open(os.path.join(folder, pid)) as file:
@@ -106,7 +135,7 @@ def hold(megabytes: Dict[int, int]) -> None:
         return
     folder = os.path.join(root, "holders")
     os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, str(os.getpid()))
+    path = os.path.join(folder, str(_pid(root)))
     if os.getpid() not in _holder:
         atexit.register(_release, path, os.getpid())
         _holder[:] = [os.getpid()]
@@ -128,11 +157,11 @@ def _log_open(root: str, phy: int) -> None:
     """Lock the device and note it; a process that has it open as well is noted with it."""
     os.makedirs(os.path.join(root, "in-use"), exist_ok=True)
     lock = _open[phy] = os.open(os.path.join(root, "in-use", str(phy)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    _log(root, "open", phy, _lock(lock))
+    _log(root, "open", phy, _lock(lock, _procfs(root)))
 
 
-def _lock(descriptor: int) -> str:
-    """Lock a file; the pid of the process that holds it already, or "-"."""
+def _lock(descriptor: int, proc: str) -> str:
+    """Lock a file; the host's pid of the process that holds it already, or "-"."""
     wanted = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     while True:
         try:
@@ -140,13 +169,21 @@ def _lock(descriptor: int) -> str:
         except (BlockingIOError, PermissionError):  # which of them, POSIX leaves open
             kind, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, wanted))
             if kind != fcntl.F_UNLCK:  # otherwise it was let go in this moment
-                return str(pid)
+                return str(pid) if proc == "/proc" else _locker(os.fstat(descriptor), proc)
         else:
             return "-"
 
 
+def _locker(file: os.stat_result, proc: str) -> str:
+    """Who holds the lock of a file, by the host's table of locks; 0 when it was let go in this moment."""
+    name = "{:02x}:{:02x}:{}".format(os.major(file.st_dev), os.minor(file.st_dev), file.st_ino)
+    with open(os.path.join(proc, "locks")) as table:
+        held = [row for row in map(str.split, table) if row[1] == "POSIX" and row[5] == name]
+    return held[0][4] if held else "0"
+
+
 def _log(root: str, what: str, phy: int, *more: str) -> None:
-    line = "{} {} {} {:.6f}".format(what, os.getpid(), phy, time.monotonic())
+    line = "{} {} {} {:.6f}".format(what, _pid(root), phy, time.monotonic())
     log = os.open(os.path.join(root, "use.log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     os.write(log, (" ".join((line,) + more) + "\n").encode())
     os.close(log)

@@ -1,0 +1,98 @@
+"""From a run on a host to its published result: follow -> pull -> verify -> publish."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collect_agent import archive
+from collect_agent.manifest import stages
+from collect_agent.rundir import ARCHIVE
+from collect_agent.tarstream import ArchiveError
+
+from . import store, transfer
+from .errors import CollectError, ConnectError, Interrupted, TransferError, UnreachableError, from_agent
+from .run import Run
+from .session import Log
+from .wire import Sent, checked_manifest, log_lines, sent_files
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A published profile: its directory and what its manifest says."""
+
+    directory: Path
+    manifest: dict[str, Any]
+
+    @property
+    def archive(self) -> Path:
+        return self.directory / ARCHIVE
+
+
+def bring(run: Run, place: store.Place, incoming: Path, asked: Mapping[str, Any], log: Log) -> Result:
+    """Follow `run` to its end and publish what it has; `asked` is what it was started with.
+
+    `incoming` is where the files grow. Raises the CollectError that says what went wrong, in the run or here.
+    """
+    files = _follow(run, log, may_go_on=not asked["orphan_s"])
+    log.kept = f"the result is kept on the host in {run.directory}: `{run.attach}` brings it"
+    log(stage="pull", bytes=0, of=sum(file.size for file in files))
+    with transfer.pull(run, files, incoming, lambda done, of: log(stage="pull", bytes=done, of=of)) as stream:
+        log(stage="verify")
+        manifest = checked_manifest(_read(incoming / ARCHIVE), asked)
+        log(stage="publish")
+        manifest["archive"] = next(dataclasses.asdict(file) for file in files if file.name == ARCHIVE)
+        manifest["stages"] = stages(log.events)
+        store.publish(place, manifest)
+        log.kept = ""
+        with contextlib.suppress(UnreachableError):
+            stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
+    return Result(place.final, manifest)
+
+
+def _follow(run: Run, log: Log, *, may_go_on: bool) -> tuple[Sent, ...]:
+    """Follow the run to its good end: the files it has to send. The error of a bad one carries the end of its log.
+
+    Whatever else ends the following, the run is not left behind, unless it `may_go_on` without us.
+    """
+    try:
+        for event in run.events():
+            if event["stage"] == "end":
+                break
+            log(**event)
+    except KeyboardInterrupt as interrupt:
+        state = f"run {run.id} goes on: {run.how_to_go_on}" if may_go_on else stopped(run)
+        raise Interrupted(f"interrupted: {state}") from interrupt
+    except ConnectError:
+        raise  # it could not be stopped either; it ends by itself
+    except BaseException:
+        stopped(run)
+        raise
+    if event.get("status") == "done":
+        return sent_files(event.get("files"))
+    error = from_agent(event["error"], stage=log.stage, host=run.remote.host.name)
+    error.log = log_lines(event["log"])
+    raise error
+
+
+def stopped(run: Run) -> str:
+    """Stop the run on the host; what has become of it, in words."""
+    try:
+        left = run.stop()
+    except (CollectError, KeyboardInterrupt) as error:
+        why = str(error) or "interrupted again while stopping it"
+        return f"run {run.id} may still be going on ({why}): {run.how_to_go_on}"
+    what = f"pids {left} could not be ended" if left else "nothing of it is left and its device is free"
+    return f"run {run.id} was stopped on {run.remote.host.name}, {what}"
+
+
+def _read(path: Path) -> Any:
+    """Read the pulled archive to its end, as the host did, and hold it against its manifest; that manifest."""
+    try:
+        return archive.check_archive(str(path))["manifest"]
+    except ArchiveError as error:
+        raise TransferError(f"the pulled archive {error}", "bring it again") from error

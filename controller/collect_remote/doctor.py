@@ -1,0 +1,128 @@
+"""Everything that would stop a collection on a host, found before it does: no model is loaded, nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from collect_agent import remedies
+from collect_agent.events import MARK
+from collect_agent.npu.look import LATE
+
+from . import deploy, estimate
+from .checks import Check, failed, of_run, ok
+from .environment import restore
+from .errors import CollectError, EnvironmentUnfit, one_line
+from .inventory import Host, ModelSpec
+from .parallel import at_once
+from .probe import trial
+from .remote import Remote
+from .request import Request, window
+from .survey import Facts, survey
+
+OURS = "collect-remote: "  # leads what the program on the host says itself
+IMPORT_LIMIT_S = 120.0  # torch and torch_npu from a cold network disk
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the doctor found on one host. `facts` is None where it did not get so far."""
+
+    host: str
+    checks: tuple[Check, ...]
+    facts: Facts | None = field(default=None, repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """The worst of its checks."""
+        found = {check.verdict for check in self.checks}
+        return next(verdict for verdict in ("failure", "warning", "ok") if verdict in found)
+
+    @property
+    def exit_code(self) -> int:
+        """What a collection would end with: the code of the first check that fails."""
+        return next((check.error.exit_code for check in self.checks if check.error), 0)
+
+
+def examine_all(hosts: Sequence[Host], model: str | None = None) -> list[Report]:
+    """Many hosts at once, in the order given. UsageError for a host that has no such model."""
+    specified = [(host, None if model is None else host.model(model)) for host in hosts]
+    return at_once(lambda asked: examine(*asked), specified)
+
+
+def examine(host: Host, model: ModelSpec | None = None) -> Report:
+    checks: list[Check] = []
+    facts: Facts | None = None
+    try:
+        for found in _steps(host, model):
+            if isinstance(found, Facts):
+                facts = found
+            else:
+                checks.append(found)
+    except CollectError as error:
+        checks.append(failed("survey" if checks else "connect", error))
+    return Report(host.name, tuple(checks), facts)
+
+
+def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
+    """The checks in the order of a collection, whose run imports torch_npu at last; and the facts behind them."""
+    begun = time.monotonic()
+    with Remote(host) as remote:
+        yield ok("connect", "the host lets us in", time.monotonic() - begun)
+        begun = time.monotonic()
+        facts = survey(remote, host, deploy.build().name)
+        yield ok("survey", "the host answers", time.monotonic() - begun)
+        yield facts
+        request = Request(host.name, model.name if model else "")
+        needed = estimate.need(request, window(request, model)) if model else estimate.LEAST
+        yield from of_run(facts, needed, model, request.wish)
+        if all(facts.versions[name] for name in ("torch", "torch_npu")):
+            yield importing(remote, facts)
+
+
+def importing(remote: Remote, facts: Facts) -> Check:
+    """Import torch_npu on the host in the environment of a run, in a process of its own."""
+    script = (
+        f"{restore(facts.environment)}\n"
+        f"{shlex.quote(facts.python)} - {shlex.quote(MARK)} {IMPORT_LIMIT_S:g} <<'TRIAL'\n{trial()}\nTRIAL"
+    )
+    said = ""
+    with remote.stream(script) as stream:
+        for raw in stream.lines(timeout=IMPORT_LIMIT_S + 30.0):
+            before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
+            word, _, detail = answer.partition(" ")
+            if word == "trial":
+                return imported(facts.python, json.loads(detail))
+            said = one_line(before) or said
+    return failed("import", EnvironmentUnfit(f"{facts.python} did not run the import: {said}", "see that it starts"))
+
+
+def imported(python: str, told: dict[str, Any]) -> Check:
+    """The verdict on what `onhost.trial` tells. Pure."""
+    status, seconds = told["status"], told["seconds"]
+    lines = [line for line in map(one_line, told["text"].splitlines()) if line]
+    own = [line.removeprefix(OURS) for line in lines if line.startswith(OURS)]
+    last = (own or lines or ["it printed nothing"])[-1]
+    if status == 0:
+        return ok("import", f"torch_npu can be {last}", seconds)
+    if status == LATE:
+        message = f"import torch_npu with {python} was not over after {IMPORT_LIMIT_S:g} s: {last}"
+        remedy = "a wedged card or a network disk that hangs: see what it waits for, with npu-smi info and df"
+    elif status < 0:
+        how = f"was killed by {signal.Signals(-status).name}: {remedies.cann_error(lines) or last}"
+        message = f"import torch_npu with {python} {how}"
+        remedy = "often modules that CANN needs are not in this Python: decorator, scipy, attrs, psutil, sympy, numpy"
+    else:
+        message = f"cannot import torch_npu with {python}: {last}"
+        remedy = "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)"
+    return failed("import", EnvironmentUnfit(message, remedies.remedy(told["text"]) or remedy), seconds)
+
+
+def worst(reports: Sequence[Report]) -> int:
+    """The exit code of the command: 0 when nothing fails, else the highest of the hosts."""
+    return max(report.exit_code for report in reports)

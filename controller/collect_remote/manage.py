@@ -1,0 +1,127 @@
+"""What is on a host, found and managed later, from any machine: list runs, go on with one, stop one, remove some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import deploy, store
+from .bring import Result, bring
+from .deploy import Deployed
+from .errors import RunFailed, UnreachableError, UsageError, noise_error
+from .inventory import Host
+from .remote import Remote
+from .run import Run, events
+from .session import OnEvent, session
+from .survey import survey
+from .tenacity import Tenacity
+from .wire import Listed, listed_runs
+
+ANSWER_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What `clean` has done: runs that are gone, {run: why it was kept}, and the bytes that became free."""
+
+    removed: tuple[str, ...]
+    kept: Mapping[str, str]
+    freed: int
+
+
+def runs(host: Host, on_event: OnEvent | None = None) -> tuple[Listed, ...]:
+    """Every run that is on the host, the oldest first."""
+    with session(host, on_event) as (remote, log):
+        log(stage="survey")
+        return _listed(_deployed(remote, host))
+
+
+def attach(
+    host: Host, run_id: str, *, out: Path | None = None, reconnect_for: float = 600.0, on_event: OnEvent | None = None
+) -> Result:
+    """Follow a run that is on the host to its end, and publish its result as `collect` would have.
+
+    A KeyboardInterrupt stops it, unless it was started to go on alone; it becomes Interrupted. UsageError when there is
+    no such run, or its result is here already; otherwise the errors of `collect`.
+    """
+    with session(host, on_event) as (remote, log):
+        log(stage="survey")
+        deployed = _deployed(remote, host)
+        found = _find(deployed, run_id)
+        if found.host is None or found.model is None:
+            raise UsageError(f"run {run_id} was stopped before it started", "start another")
+        asked = {"run_id": found.run, "host": found.host, "model": found.model, "expected": found.expected}
+        place = store.place(host.name, found.model, found.run, out)
+        with store.incoming(place) as incoming:
+            log(stage="follow", run=run_id)
+            run = Run(deployed, found.run, reconnect_for)
+            return bring(run, place, incoming, {**asked, "orphan_s": found.orphan_s}, log)
+
+
+def stop(host: Host, run_id: str, on_event: OnEvent | None = None) -> Listed:
+    """End a run and prove it; the run as it was before.
+
+    UsageError when there is no such run, RunFailed when something of it could not be ended.
+    """
+    with session(host, on_event) as (remote, log):
+        log(stage="survey")
+        deployed = _deployed(remote, host)
+        found = _find(deployed, run_id)
+        log(stage="stop", run=run_id)
+        left = Run(deployed, run_id, ANSWER_S).stop()
+        if left:
+            raise RunFailed(f"pids {left} of run {run_id} could not be ended", "ask an administrator of the host")
+        return found
+
+
+def clean(
+    host: Host, run_ids: Sequence[str] = (), *, results: bool = False, on_event: OnEvent | None = None
+) -> Cleaned:
+    """Remove runs that have ended: those named, or all that have no result (`results`: those that have one too).
+
+    A run that is going on is never removed. UsageError when there is no such run.
+    """
+    with session(host, on_event) as (remote, log):
+        log(stage="survey")
+        deployed = _deployed(remote, host)
+        for run_id in run_ids:
+            _find(deployed, run_id)
+        log(stage="clean")
+        more = ["--results"] if results else []
+        done = _ask(deployed, "clean", deployed.facts.workdir, *more, *run_ids)
+        return Cleaned(tuple(done["removed"]), done["kept"], done["freed"])
+
+
+def _deployed(remote: Remote, host: Host) -> Deployed:
+    return Deployed(remote, Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name)))
+
+
+def _find(deployed: Deployed, run_id: str) -> Listed:
+    there = {listed.run: listed for listed in _listed(deployed)}
+    if run_id not in there:
+        known = ", ".join(there) or "none"
+        raise UsageError(f"there is no run {run_id!r} on {deployed.remote.host.name}", f"runs there: {known}")
+    return there[run_id]
+
+
+def _listed(deployed: Deployed) -> tuple[Listed, ...]:
+    return listed_runs(_ask(deployed, "runs", deployed.facts.workdir).get("runs"))
+
+
+def _ask(deployed: Deployed, command: str, *arguments: str) -> dict[str, Any]:
+    """The one answer of a command of the agent, which may be given twice."""
+    return Tenacity(deployed.remote).persist(lambda: _answer(deployed, command, *arguments))
+
+
+def _answer(deployed: Deployed, command: str, *arguments: str) -> dict[str, Any]:
+    with deployed.stream(command, *arguments) as stream:
+        for event in events(stream, timeout=ANSWER_S):
+            return event
+        if stream.status() == -1:
+            raise UnreachableError("the connection broke")
+        said = stream.noise[-1] if stream.noise else "it printed nothing"
+        raise noise_error(stream.noise) or RunFailed(
+            f"the agent did not answer {command!r}: {said}", "log in to the host and look what is wrong with it"
+        )

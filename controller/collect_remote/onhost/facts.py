@@ -1,0 +1,176 @@
+"""The survey's program: one JSON document about everything a run depends on, and no trace left behind.
+
+Arguments: the mark of our lines, the work directory, the agent's file name, the Python as the inventory names it (or
+""), why this Python was chosen, and the paths of models. Where the inventory names none and this one lacks torch_npu,
+a better one's path and the reason go to descriptor 3 instead of an answer.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional  # noqa: F401 - used in comments
+
+    from collect_agent.npu.look import _driver, look
+
+    from .output import file_system, nearest, space, use
+    from .pythons import distribution, with_torch_npu
+    from .reader import lead_own_group, leave_with_reader
+
+DISTRIBUTIONS = ("torch", "torch_npu", "transformers", "diffusers")
+MOST_FILES = 1000  # of a model, that are looked at
+VERSIONS = [
+    os.path.join(os.uname()[4] + "-linux", "ascend_toolkit_install.info"),
+    "version.cfg",
+    "version.info",
+    os.path.join("compiler", "version.info"),
+]
+MSPROF_PY = os.path.join("tools", "profiler", "profiler_tool", "analysis", "msprof", "msprof.py")
+
+
+def which(name):
+    # type: (str) -> Optional[str]
+    for folder in os.environ.get("PATH", "").split(":"):
+        path = os.path.join(folder, name)
+        if folder and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def msprof_py(msprof):
+    # type: (Optional[str]) -> Optional[str]
+    """msprof's Python part where torch_npu looks for it: from the real place of msprof on (torch_npu 2.13.0)."""
+    path = os.path.join(os.path.realpath(msprof).split("tools")[0], MSPROF_PY) if msprof else ""
+    return path if os.path.isfile(path) else None
+
+
+def version(name):
+    # type: (str) -> Optional[str]
+    found = distribution(sys.path, name)
+    if found is None:
+        try:
+            from importlib import util
+
+            found = "unknown" if util.find_spec(name) else None
+        except Exception:  # noqa: BLE001 - Python 2.7, or a broken package
+            pass
+    return found
+
+
+def first_of(folder, names, most=2000):
+    # type: (str, List[str], int) -> Optional[str]
+    """The beginning of the first of these files that there is."""
+    for name in names:
+        try:
+            with open(os.path.join(folder, name)) as file:
+                return file.read(most)
+        except (IOError, OSError, ValueError):
+            pass
+    return None
+
+
+def intact(path):
+    # type: (str) -> bool
+    """Whether the agent is there and has the digest that its name begins."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()[:16] in os.path.basename(path)
+    except (IOError, OSError):
+        return False
+
+
+def unusable(path):
+    # type: (str) -> Optional[str]
+    """Why a model cannot be read from `path`; None when it can."""
+    if not os.path.isabs(path):
+        return "is not an absolute path"
+    if not os.path.exists(path):
+        return "is not there"
+    if not os.path.isdir(path):
+        return None if os.access(path, os.R_OK) else "cannot be read"
+    if not os.access(path, os.R_OK | os.X_OK):
+        return "cannot be read"
+    names = sorted(os.listdir(path))
+    for name in names[:MOST_FILES]:
+        file = os.path.join(path, name)
+        if not os.path.exists(file):
+            return "has a link that leads nowhere: {}".format(name)
+        if not os.access(file, os.R_OK):
+            return "has a file that cannot be read: {}".format(name)
+    return None if names else "is empty"
+
+
+def environment():
+    # type: () -> Dict[str, str]
+    """The environment as it was given to this process, whatever the locale makes Python think of it."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            pairs = [entry.partition(b"=") for entry in file.read().split(b"\0") if b"=" in entry]
+    except (IOError, OSError):
+        return dict(os.environ)
+    errors = "replace" if sys.version_info < (3,) else "surrogateescape"
+    return dict((name.decode("utf-8", errors), value.decode("utf-8", errors)) for name, _, value in pairs)
+
+
+def writable(path):
+    # type: (str) -> bool
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+
+
+def main(mark, workdir, agent, named="", why="", *models):
+    # type: (str, str, str, str, str, *str) -> None
+    home = os.path.expanduser("~")
+    versions = dict((name, version(name)) for name in DISTRIBUTIONS)
+    lacking = sys.version_info < (3, 8) or not (versions["torch"] and versions["torch_npu"])
+    others = list(with_torch_npu(home, dict(os.environ))) if lacking else []
+    if others and not named and not why:
+        kind, program = others[0]
+        problem = "is too old" if sys.version_info < (3, 8) else "has no torch_npu"
+        os.write(3, "{}\t{}: {} {}".format(program, kind, sys.executable, problem).encode("utf-8"))
+        return
+    npus = []  # type: List[Dict[str, Any]]
+    lead_own_group()
+    looking = threading.Thread(target=lambda: npus.append(look(45.0)))
+    looking.start()
+    leave_with_reader()
+    workdir = os.path.realpath(os.path.expanduser(workdir))
+    base = nearest(workdir)
+    cann = os.environ.get("ASCEND_TOOLKIT_HOME") or os.environ.get("ASCEND_HOME_PATH") or ""
+    msprof, free = which("msprof"), space(base)
+    found = {
+        "python": {
+            "path": named or sys.executable,
+            "version": list(sys.version_info[:3]),
+            "why": why or ("named in the inventory" if named else "python3 on PATH"),
+            "others": [program for _, program in others[:5]],
+        },
+        "workdir": workdir,
+        "workdir_writable": writable(base),
+        "free_bytes": free["bytes"],
+        "free_inodes": free["inodes"],
+        "file_system": file_system(base),
+        "output": use(workdir) if writable(base) else None,
+        "agent_present": intact(os.path.join(workdir, "agent", agent)),
+        "msprof": msprof,
+        "msprof_py": msprof_py(msprof),
+        "path": os.environ.get("PATH", ""),
+        "visible_devices": os.environ.get("ASCEND_RT_VISIBLE_DEVICES"),
+        "cann": cann or None,
+        "cann_place": os.path.realpath(cann) if cann else None,
+        "cann_version": first_of(cann, VERSIONS) if cann else None,
+        "driver_version": first_of(_driver(), ["version.info"]),
+        "versions": versions,
+        "models": dict((path, unusable(path)) for path in models),
+        "environment": environment(),
+    }  # type: Dict[str, Any]
+    looking.join()
+    found["npu"] = npus[0]
+    sys.stdout.write("\n" + mark + "facts " + json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,103 @@
+"""What the profiler and its parser will meet in the directory of a run: tried, measured, and taken away again."""
+
+import os
+import shutil
+import tempfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional  # noqa: F401 - used in comments
+
+    from .reader import unfinished
+
+
+def nearest(path):
+    # type: (str) -> str
+    """The path itself, or of its parents the first that exists: the same file system, the same rights."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def space(path):
+    # type: (str) -> Dict[str, Any]
+    """Bytes and inodes free for us; None for inodes where the file system does not count them."""
+    info = os.statvfs(path)
+    return {"bytes": info.f_bavail * info.f_frsize, "inodes": info.f_favail if info.f_files else None}
+
+
+def file_system(path, mounts="/proc/self/mountinfo"):
+    # type: (str, str) -> Optional[str]
+    """Type of the file system that holds `path`: that of its longest mount point, the last of equals."""
+    longest, kind = -1, None
+    try:
+        with open(mounts) as file:
+            lines = file.read().splitlines()
+    except (IOError, OSError, ValueError):
+        return None
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = before.split(" ")[4].replace("\\040", " ")
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= longest:
+            longest, kind = len(point), after.split(" ")[0]
+    return kind
+
+
+def use(workdir):
+    # type: (str) -> Dict[str, Any]
+    """Make a directory and a file as a run would, look whose they are, rename, stat, keep a database; remove it all.
+
+    {"uid", "euid", "mode" of the directory, "failed": what could not be done, or None, "sqlite": the same of the
+    database}, where what was not reached is None.
+    """
+    found = {"uid": None, "euid": os.geteuid(), "mode": None, "failed": None, "sqlite": None}  # type: Dict[str, Any]
+    with unfinished:
+        try:
+            top = tempfile.mkdtemp(prefix=".collect_remote_", dir=nearest(workdir))
+        except (IOError, OSError) as error:
+            found["failed"] = "make a directory: {}".format(error.strerror)
+            return found
+        try:
+            _work(top, found)
+        finally:
+            shutil.rmtree(top, ignore_errors=True)
+    return found
+
+
+def _work(top, found):
+    # type: (str, Dict[str, Any]) -> None
+    doing = "make a directory"
+    try:
+        inner = os.path.join(top, "inner")
+        os.mkdir(inner)  # by the umask, as CANN does
+        status = os.stat(inner)
+        found["uid"], found["mode"] = status.st_uid, status.st_mode & 0o777
+        doing = "write a file"
+        part, whole = os.path.join(inner, "file.part"), os.path.join(inner, "file")
+        with open(part, "wb") as file:
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+        doing = "rename a file"
+        os.rename(part, whole)
+        if os.stat(whole).st_size != 4096 or os.path.exists(part):
+            raise OSError(5, "the file has another size or name than it was given")
+    except (IOError, OSError) as error:
+        found["failed"] = "{}: {}".format(doing, error.strerror)
+        return
+    try:
+        import sqlite3
+    except ImportError:  # the parser's own Python may have it: that is not for the file system to answer for
+        return
+    try:
+        database = sqlite3.connect(os.path.join(inner, "probe.db"), timeout=2.0)
+        try:
+            database.execute("CREATE TABLE probe (value INTEGER)")
+            database.execute("INSERT INTO probe VALUES (1)")
+            database.commit()
+            database.execute("SELECT value FROM probe").fetchone()
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        found["sqlite"] = str(error)

@@ -1,0 +1,171 @@
+"""The survey's shell functions, and how an environment comes back: by bash itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collect_remote import environment
+from collect_remote.environment import kept, masked, restore
+from collect_remote.survey import cann_version
+from collect_remote.survey_script import _FUNCTIONS
+
+OLD_TO_NEW = [
+    "5.1.RC2",
+    "7.0.0",
+    "8.0.RC2",
+    "8.0.RC3.alpha001",
+    "8.0.RC3.beta1",
+    "8.0.RC3",
+    "8.0.0.alpha003",
+    "8.0.0",
+    "8.0.0.1",
+    "8.0.1",
+    "8.1.RC1",
+    "8.3.RC1",
+    "8.5.0.alpha001",
+    "8.5.0-beta.1",
+    "8.5.0",
+    "8.10.0",
+    "9.1.0-beta.3",
+    "9.1.0",
+    "10.0.RC1",
+]
+
+
+def bash(script: str, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        ["bash", "--norc", "--noprofile"],
+        input=script,
+        env={"PATH": "/usr/bin:/bin", **(env or {})},
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_versions_of_cann_are_ranked_by_their_age() -> None:
+    asked = "\n".join(f"rank {version}; echo $REPLY" for version in OLD_TO_NEW)
+    ranks = bash(f"{_FUNCTIONS}\n{asked}").split()
+    compared = "\n".join(f"[[ {one} < {two} ]] && echo yes" for one, two in itertools.pairwise(ranks))
+    assert bash(compared).split() == ["yes"] * (len(OLD_TO_NEW) - 1)
+    assert bash(f'{_FUNCTIONS}\nrank latest; echo "[$REPLY]"') == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("has", "more", "then"),
+    [
+        ("", "/a:/b", "/a:/b"),
+        ("/a:", "/b", "/a::/b"),
+        ("/a:/b", "/b:/c::/a", "/a:/b:/c"),
+        ("/a", "/with blank:/*", "/a:/with blank:/*"),
+        ("/ab", "/a", "/ab:/a"),
+    ],
+)
+def test_a_list_is_added_to(has: str, more: str, then: str) -> None:
+    assert bash(f"{_FUNCTIONS}\nPYTHONPATH='{has}'\nappend PYTHONPATH '{more}'\nprintenv PYTHONPATH") == then + "\n"
+
+
+def test_exactly_the_captured_environment_comes_back() -> None:
+    captured = {
+        "A": "it's $HOME",
+        "LINES_OF_IT": "one\ntwo",
+        "LATIN": b"gr\xfc\xdfe \\x".decode("utf-8", "surrogateescape"),
+        "UNICODE": "昇腾",
+        "EMPTY": "",
+    }
+    code = "import json, os; print(json.dumps({n.hex(): v.hex() for n, v in os.environb.items()}))"
+    session = {"GONE": "1", "A": "before", "SSH_CLIENT": "here", "LD_GONE": "2"}
+    told = json.loads(bash(f"{restore(captured)}\n{sys.executable} -c '{code}'", session))
+    found = {bytes.fromhex(n).decode(): bytes.fromhex(v).decode("utf-8", "surrogateescape") for n, v in told.items()}
+    assert {name: value for name, value in found.items() if name not in ("_", "PWD", "SHLVL", "LC_CTYPE")} == {
+        **captured,
+        "SSH_CLIENT": "here",
+    }
+
+
+def test_what_is_the_sessions_own_is_not_captured() -> None:
+    found = {
+        "A": "1",
+        "_": "x",
+        "SHLVL": "1",
+        "SSH_AUTH_SOCK": "/s",
+        "SHELLOPTS": "errexit",
+        "BASH_FUNC_f%%": "() {",
+        "a.b": "1",
+    }
+    assert kept(found) == {"A": "1"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "HF_TOKEN",
+            "WANDB_API_KEY",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_ACCESS_KEY_ID",
+            "DB_PASSWORD",
+            "MYSQL_PWD",
+            "PGPASSFILE",
+        ),
+        *(
+            "my_secret",
+            "GITHUB_PAT",
+            "SESSION_COOKIE",
+            "OBS_AK",
+            "OBS_SK",
+            "apikey",
+            "BASIC_AUTH",
+            "CREDENTIALS",
+            "SSHPASS",
+        ),
+    ],
+)
+def test_secrets_are_masked_by_their_names(name: str) -> None:
+    assert masked({name: "value"}) == {name: environment.MASK}
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "LD_LIBRARY_PATH", "HOME", "ASCEND_HOME_PATH", "KEYBOARD", "TASK_QUEUE_ENABLE"]
+)
+def test_other_values_are_shown(name: str) -> None:
+    assert masked({name: "value"}) == {name: "value"}
+
+
+def test_users_in_urls_are_masked() -> None:
+    value = "http://me:pass@proxy:8080,https://token@mirror/simple http://plain/x@y"
+    assert masked({"http_proxy": value}) == {
+        "http_proxy": "http://***@proxy:8080,https://***@mirror/simple http://plain/x@y"
+    }
+
+
+CFG = "# version: 1.0\nruntime_running_version=[7.7.0.1.231:8.2.RC1]\nruntime_installed_version=[7.7.0.1.231:8.2.RC1]\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "version"),
+    [
+        ("/usr/local/Ascend/ascend-toolkit/8.3.RC1", CFG, "8.3.RC1"),
+        ("/usr/local/Ascend/cann-8.5.0", None, "8.5.0"),
+        ("/usr/local/Ascend/cann-9.1.0-beta.3", None, "9.1.0-beta.3"),
+        ("/opt/cann", CFG, "8.2.RC1"),
+        ("/opt/cann", "package_name=Ascend-cann-toolkit\nversion=8.1.RC1\ninnerversion=V100R001\n", "8.1.RC1"),
+        ("/opt/cann", "Version=8.0.RC3\n", "8.0.RC3"),
+        ("/opt/cann", "nothing of it", None),
+        (None, None, None),
+    ],
+)
+def test_canns_version(place: str | None, text: str | None, version: str | None) -> None:
+    assert cann_version(place, text) == version
+
+
+def test_the_functions_are_no_program(tmp_path: Path) -> None:
+    assert bash(_FUNCTIONS, {"HOME": str(tmp_path)}) == ""

@@ -12,7 +12,8 @@ from paramiko.agent import AgentSSH
 from paramiko.pkey import PublicBlob
 
 CERTIFICATE = "-cert-v01@openssh.com"
-TIMEOUT_S = 60.0  # it may ask its user
+LISTING_TIMEOUT_S = 10.0
+SIGNING_TIMEOUT_S = 60.0  # it may ask its user
 
 
 class Agent:
@@ -29,13 +30,14 @@ class Agent:
         if path is None:
             return
         sock = socket.socket(socket.AF_UNIX)
-        sock.settimeout(TIMEOUT_S)
+        sock.settimeout(LISTING_TIMEOUT_S)
         try:
             sock.connect(str(path))
             agent._connect(sock)  # what paramiko.Agent does with the socket of the environment
         except (paramiko.SSHException, OSError):
             sock.close()
             return
+        sock.settimeout(SIGNING_TIMEOUT_S)
         for key in agent.get_keys():
             if key.get_name().endswith(CERTIFICATE):  # paramiko would send the bare key under the certificate's name
                 key.public_blob = PublicBlob(key.get_name(), key.blob)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -25,15 +26,7 @@ Start = Callable[..., SimHost]
 Clean = Callable[..., None]
 DRY_RUN = ("--host", "ascend01", "--model", "llama", "--dry-run")
 WORDS = "open sesame"
-CARRY = """
-import os, socket, sys, threading
-s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-def up():
-    while d := os.read(0, 65536): s.sendall(d)
-    s.shutdown(1)
-threading.Thread(target=up, daemon=True).start()
-while d := s.recv(65536): os.write(1, d)
-"""
+CARRY = Path(__file__).parents[1] / "carry.py"
 
 
 class Reach:
@@ -258,9 +251,8 @@ def test_settings_that_only_ssh_can_work_out(host: Start, reach: Reach, client_h
 
 def test_a_proxy_command_that_works_and_one_that_does_not(host: Start, reach: Reach, client_home: Path) -> None:
     ascend = host()
-    (client_home / "carry.py").write_text(CARRY)
     reach.entry(ascend)
-    reach.config(f"Host 127.0.0.1\n    ProxyCommand {sys.executable} {client_home}/carry.py %h %p\n")
+    reach.config(f"Host 127.0.0.1\n    ProxyCommand {sys.executable} {CARRY} %h %p\n")
     reach.good()
     reach.config("Host 127.0.0.1\n    ProxyCommand sh -c 'echo no way out >&2; exit 1'\n")
     reach.bad("ProxyCommand brings no connection: no way out", "try it: sh -c")
@@ -517,6 +509,24 @@ def test_one_login_for_a_whole_run(host: Start, reach: Reach) -> None:
         assert outcome.status == 0, outcome.err
         assert link.connections == 1
         assert link.alive == 0
+
+
+def test_an_interrupted_pull_ends_at_once(host: Start, reach: Reach, tmp_path: Path) -> None:
+    ascend = host()
+    with Link(ascend.address, ascend.port, rate=60_000) as link:
+        reach.entry(ascend, port=link.port)
+        process = reach.tool.start("--host", "ascend01", "--model", "llama")
+        assert process.stderr is not None
+        while "pulling" not in (line := process.stderr.readline()):
+            assert line
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, err = process.communicate(timeout=30)
+        assert time.monotonic() - began < 8
+        assert process.returncode == 130
+        assert "is kept on" in err
+        assert link.alive == 0
+    assert not (reach.tool.profiles / ".incoming").exists()
 
 
 def test_nothing_is_imported_that_is_not_used(host: Start, tool: Tool, client_home: Path) -> None:

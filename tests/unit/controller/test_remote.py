@@ -116,8 +116,18 @@ def test_one_login_carries_everything_and_tells_how_it_came_about(simhost: Start
         assert min(step.connect_s, step.handshake_s, step.authenticate_s) > 0
 
 
-def test_nothing_is_left_here(simhost: Start, entry: Entry, temporary: Path) -> None:
+@pytest.mark.parametrize("way", ["direct", "jump", "proxy"])
+def test_nothing_is_left_here(simhost: Start, entry: Entry, temporary: Path, client_home: Path, way: str) -> None:
     host = simhost()
+    if way == "jump":
+        gate = simhost("gate")
+        (client_home / ".ssh" / "config").write_text(
+            f"Host gate\n    HostName {gate.address}\n    Port {gate.port}\n    IdentityFile {gate.identity_file}\n"
+            f"    UserKnownHostsFile {gate.known_hosts}\nHost 127.0.0.1\n    ProxyJump gate\n"
+        )
+    elif way == "proxy":
+        carry = f"{sys.executable} {Path(__file__).parents[2] / 'carry.py'}"
+        (client_home / ".ssh" / "config").write_text(f"Host *\n    ProxyCommand {carry} %h %p\n")
     threads, open_files = threading.active_count(), len(os.listdir("/proc/self/fd"))
     for _ in range(2):
         with Remote(entry(host)) as remote:
@@ -189,6 +199,14 @@ def test_a_peer_that_is_gone_without_a_word(simhost: Start, entry: Entry, client
         stream.close()
         remote.close()
         assert time.monotonic() - began < 8
+
+
+def test_a_firewall_that_forgets_idle_connections(simhost: Start, entry: Entry, client_home: Path) -> None:
+    (client_home / ".ssh" / "config").write_text("Host *\n    ServerAliveInterval 1\n    ServerAliveCountMax 9\n")
+    host = simhost()
+    with Link(host.address, host.port, idle_s=2.5) as link, Remote(entry(host, port=link.port)) as remote:
+        assert said(remote, "sleep 4; echo still here") == [b"still here"]
+        assert link.connections == 1
 
 
 @needs_sshd

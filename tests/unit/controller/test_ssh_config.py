@@ -11,6 +11,7 @@ import pytest
 from collect_remote.errors import ConnectError
 from collect_remote.inventory import Host, load
 from collect_remote.ssh_config import resolve, resolve_jump, route
+from collect_remote.ssh_settings import understood
 
 CONFIG = """
 Host npu
@@ -170,3 +171,60 @@ def test_ssh_is_not_waited_for_without_end(
     (client_home / ".ssh" / "config").write_text('Match exec "sleep 2"\n    Port 1\n')
     with pytest.raises(ConnectError, match="no answer within"):
         resolve(host(tmp_path, address="npu"))
+
+
+def test_everything_that_keeps_a_connection_alive_or_ends_it(tmp_path: Path, client_home: Path) -> None:
+    plain = resolve(host(tmp_path, address="192.0.2.9"))
+    assert (plain.alive_interval, plain.alive_count) == (15.0, 3), "never none at all"
+    (client_home / ".ssh" / "config").write_text(
+        "Host *\n    ServerAliveInterval 5\n    ServerAliveCountMax 2\n    IdentityAgent ~/agent.sock\n"
+        "    CertificateFile ~/.ssh/cert.pub\n"
+    )
+    hop = resolve(host(tmp_path, address="192.0.2.9"))
+    assert (hop.alive_interval, hop.alive_count) == (5.0, 2)
+    assert Path(hop.agent).expanduser() == client_home / "agent.sock" or hop.agent.endswith("/agent.sock")
+    assert hop.certificates == (client_home / ".ssh" / "cert.pub",)
+
+
+def test_algorithms_bind_where_the_user_has_named_them(settings: str, tmp_path: Path, client_home: Path) -> None:
+    assert resolve(host(tmp_path, address="192.0.2.9")).algorithms == {}
+    if settings == "no-ssh":
+        pytest.skip("only ssh works out what + and - mean")
+    (client_home / ".ssh" / "config").write_text(
+        "Host *\n    Ciphers aes256-ctr,aes256-gcm@openssh.com\n    KexAlgorithms -ecdh*\n"
+    )
+    allowed = resolve(host(tmp_path, address="192.0.2.9")).algorithms
+    assert set(allowed) == {"ciphers", "kex"}
+    assert allowed["ciphers"] == ("aes256-ctr", "aes256-gcm@openssh.com")
+    assert "curve25519-sha256" in allowed["kex"]
+    assert not any(name.startswith("ecdh") for name in allowed["kex"])
+
+
+@pytest.mark.parametrize(
+    ("text", "passed_over"),
+    [
+        ("Host a\n    Port 1\n    LogLevel DEBUG\n# Include x\n", []),
+        ("include ~/.ssh/more\nHost a\nciphers=+x\n", ["include", "ciphers"]),
+        ("Match host a user me\nMatch all\nMatch !originalhost b\n", []),
+        (
+            "Match host a exec true\nMatch localnetwork 10.0.0.0/8\nMatch final\n",
+            ["Match exec", "Match localnetwork", "Match final"],
+        ),
+        ("GSSAPIAuthentication yes\nGSSAPIAuthentication no\n", ["GSSAPIAuthentication"]),
+    ],
+)
+def test_what_the_fallback_passes_over(text: str, passed_over: list[str]) -> None:
+    kept, found = understood(text)
+    assert found == passed_over
+    assert len(kept.splitlines()) == len(text.splitlines())
+
+
+def test_a_match_that_the_fallback_cannot_judge_holds_for_no_host(
+    settings: str, tmp_path: Path, client_home: Path
+) -> None:
+    if settings == "ssh":
+        pytest.skip("ssh can judge them")
+    (client_home / ".ssh" / "config").write_text(
+        "Match exec true\n    Port 1\nMatch localnetwork 127.0.0.0/8\n    Port 2\nMatch host 192.0.2.9\n    Port 3\n"
+    )
+    assert resolve(host(tmp_path, address="192.0.2.9")).port == 3

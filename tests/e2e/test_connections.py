@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -50,7 +51,9 @@ class Reach:
         assert outcome.err.count("not honoured") == 0
 
     def bad(self, message: str, remedy: str) -> dict[str, Any]:
-        return one_error(self.tool.collect("--dry-run"), 3, message=message, remedy=remedy)
+        outcome = self.tool.collect("--dry-run")
+        assert "Traceback" not in outcome.err
+        return one_error(outcome, 3, message=message, remedy=remedy)
 
 
 @pytest.fixture(params=["paramiko", "openssh"])
@@ -344,43 +347,50 @@ ON_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spa
 def test_a_passphrase_is_asked_for_once_on_a_terminal(host: Start, reach: Reach, tmp_path: Path) -> None:
     public = keys.stored(tmp_path / "id", keys.generate(passphrase=WORDS))
     ascend = host(authorized_keys=[public], accept_key=False)
+    again = reach.transport == "paramiko"  # ssh itself keeps no key
     with Link(ascend.address, ascend.port) as link:
         reach.entry(ascend, identity_file=str(tmp_path / "id"), port=link.port)
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                ON_A_TERMINAL,
-                *COLLECT_REMOTE,
-                "--host",
-                "ascend01",
-                "--model",
-                "llama",
-                "--dry-run",
-            ],
-            cwd=reach.tool.directory,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with process, process.stdin as typed, process.stdout as screen:
-            seen = b""
-            while b"assphrase for" not in seen:
-                seen += (more := os.read(screen.fileno(), 4096))
-                assert more, seen
-            while not seen.rstrip().endswith(b":"):
-                seen += os.read(screen.fileno(), 4096)
-            time.sleep(0.2)  # what is typed before echo is off is thrown away
-            typed.write(WORDS.encode() + b"\n")
-            typed.flush()
-            while more := os.read(screen.fileno(), 4096):
-                seen += more
-        assert process.returncode == 0, seen
-        assert seen.count(b"assphrase for") == 1
-        assert WORDS.encode() not in seen
+        if again:
+            link.cut_after(300_000)
+        status, seen = on_a_terminal(reach.tool, WORDS, *(DRY_RUN[:-1] if again else DRY_RUN))
+        assert link.connections == 1 + again
+    assert status == 0, seen
+    assert seen.count("assphrase for") == 1
+    assert WORDS not in seen
+
+
+def test_a_passphrase_that_is_none(host: Start, reach: Reach, tmp_path: Path) -> None:
+    public = keys.stored(tmp_path / "id", keys.generate(passphrase=WORDS))
+    reach.entry(host(authorized_keys=[public], accept_key=False), identity_file=str(tmp_path / "id"))
+    status, seen = on_a_terminal(reach.tool, "", *DRY_RUN)
+    assert status == 3, seen
+    assert "refused the login" in seen
+    assert "opens" in seen or "is encrypted" in seen
+
+
+def on_a_terminal(tool: Tool, typed: str, *arguments: str) -> tuple[int, str]:
+    """The tool's exit status and what stood on the screen; `typed` is the answer to a question for a passphrase."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", ON_A_TERMINAL, *COLLECT_REMOTE, *arguments],
+        cwd=tool.directory,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    seen = b""
+    with process, process.stdin as keyboard, process.stdout as screen:
+        while not re.search(rb"assphrase for .*: $", seen, re.DOTALL):
+            seen += (more := os.read(screen.fileno(), 4096))
+            assert more, seen
+        time.sleep(0.2)  # what is typed before echo is off is thrown away
+        keyboard.write(typed.encode() + b"\n")
+        keyboard.flush()
+        while more := os.read(screen.fileno(), 4096):
+            seen += more
+    return process.returncode, seen.decode()
 
 
 @needs_sshd

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import socket
 import time
 from typing import Any
@@ -29,6 +30,8 @@ BULK_BYTES, GATHERED_BYTES, NAP_S = 16 * 1024, 256 * 1024, 0.002
 HANDSHAKE_S = 30.0
 AUTH_TIMEOUT_S = 60.0
 CHANNEL_TIMEOUT_S = 30.0
+# Else Python prints its log, tracebacks included, on the screen of whoever has set up no logging.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 FAST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
 

@@ -26,9 +26,9 @@ class Facts:
 
     `python`: what starts it, as the inventory names it, or its own path; `python_why` it was taken, and which `others`
     have torch_npu when it has not. `setup`: the scripts that were sourced. `canns`: (version, script) of every CANN
-    that was found. `noise`: the first lines that login scripts printed. `output`: what came of using the work directory
-    as a run would (`onhost.output.use`), None where it cannot be written. `models`: why the model at a path cannot be
-    read, or None. `environment`: every variable that the run will have, secrets included. `npu` is what
+    that was found. `greeting`: the last lines that login scripts printed. `output`: what came of using the work
+    directory as a run would (`onhost.output.use`), None where it cannot be written. `models`: why the model at a path
+    cannot be read, or None. `environment`: every variable that the run will have, secrets included. `npu` is what
     `collect_agent.npu.look` saw.
     """
 
@@ -38,7 +38,7 @@ class Facts:
     others: tuple[str, ...]
     setup: tuple[str, ...]
     canns: tuple[tuple[str, str], ...]
-    noise: tuple[str, ...]
+    greeting: tuple[str, ...]
     workdir: str
     workdir_writable: bool
     free_bytes: int
@@ -73,12 +73,9 @@ class _Told:
         self.sourced: list[str] = []
         self.canns: list[tuple[str, str]] = []
         self.noise: list[str] = []
-        self.before: tuple[str, ...] = ()
 
     def take(self, word: str, detail: str) -> None:
-        if word == "hello":
-            self.before = tuple(self.noise[:5])
-        elif word == "use":
+        if word == "use":
             self.begun.append(detail)
         elif word == "used":
             self.sourced.append(detail)
@@ -114,7 +111,8 @@ def survey(remote: Remote, host: Host, agent: str) -> Facts:
                 word, _, detail = answer.partition(" ")
                 told.noise += filter(None, [one_line(before)])
                 if word == "facts" and (found := _document(detail)) is not None:
-                    return _facts(found, told)
+                    greeting = tuple(line for line in stream.greeting if line and MARK.strip() not in line)
+                    return _facts(found, told, greeting)
                 if word in _COMPLAINTS:
                     raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
                 told.take(word, detail)
@@ -174,7 +172,7 @@ def _old_python(version: str) -> CollectError:
 _COMPLAINTS = {"no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
 
 
-def _facts(answer: dict[str, Any], told: _Told) -> Facts:
+def _facts(answer: dict[str, Any], told: _Told, greeting: tuple[str, ...]) -> Facts:
     python = answer["python"]
     version = tuple(python["version"])
     if version < OLDEST_PYTHON:
@@ -186,7 +184,7 @@ def _facts(answer: dict[str, Any], told: _Told) -> Facts:
         others=tuple(python["others"]),
         setup=tuple(told.sourced),
         canns=tuple(told.canns),
-        noise=told.before,
+        greeting=greeting,
         cann_version=cann_version(answer["cann_place"], answer["cann_version"]),
         driver_version=_version(answer["driver_version"]) or _of_npu_smi(answer["npu"]),
         environment=kept(answer["environment"]),

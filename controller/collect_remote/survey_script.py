@@ -117,7 +117,6 @@ probe() {{ # PYTHON REASON
 {SURVEY}
 PROBE
 }}
-tell hello
 {_setup(host)}
 driver
 {_exports(host)}

@@ -14,9 +14,9 @@ FIRST_BYTES = 80
 
 
 def noise(facts: Facts) -> Check:
-    if not facts.noise:
+    if not facts.greeting:
         return ok("login-noise", "the login scripts print nothing")
-    said = " ".join(facts.noise)[:FIRST_BYTES]
+    said = " ".join(facts.greeting)[:FIRST_BYTES]
     return warned(
         "login-noise",
         f"the login scripts print text into sessions without a terminal: {said!r}",

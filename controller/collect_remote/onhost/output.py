@@ -1,8 +1,7 @@
 """What the profiler and its parser will meet in the directory of a run: tried, measured, and taken away again."""
 
 import os
-import shutil
-import tempfile
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,33 +51,37 @@ def use(workdir):
     database}, where what was not reached is None.
     """
     found = {"uid": None, "euid": os.geteuid(), "mode": None, "failed": None, "sqlite": None}  # type: Dict[str, Any]
+    place = os.path.join(nearest(workdir), ".collect_remote_{}_{}".format(os.getpid(), int(time.time() * 1e6)))
     with unfinished:
         try:
-            top = tempfile.mkdtemp(prefix=".collect_remote_", dir=nearest(workdir))
-        except (IOError, OSError) as error:
-            found["failed"] = "make a directory: {}".format(error.strerror)
-            return found
-        try:
-            _work(top, found)
+            _work(place, found)
         finally:
-            shutil.rmtree(top, ignore_errors=True)
+            _remove(place)
     return found
 
 
-def _work(top, found):
+def _remove(place):
+    # type: (str) -> None
+    try:
+        for name in os.listdir(place):
+            os.unlink(os.path.join(place, name))
+        os.rmdir(place)
+    except (IOError, OSError):  # it was never made, or is not to be removed
+        pass
+
+
+def _work(place, found):
     # type: (str, Dict[str, Any]) -> None
+    """Nothing waits for the disk: whether it keeps what it took is not the question."""
     doing = "make a directory"
     try:
-        inner = os.path.join(top, "inner")
-        os.mkdir(inner)  # by the umask, as CANN does
-        status = os.stat(inner)
+        os.mkdir(place)  # by the umask, as CANN does
+        status = os.stat(place)
         found["uid"], found["mode"] = status.st_uid, status.st_mode & 0o777
         doing = "write a file"
-        part, whole = os.path.join(inner, "file.part"), os.path.join(inner, "file")
+        part, whole = os.path.join(place, "file.part"), os.path.join(place, "file")
         with open(part, "wb") as file:
             file.write(b"x" * 4096)
-            file.flush()
-            os.fsync(file.fileno())
         doing = "rename a file"
         os.rename(part, whole)
         if os.stat(whole).st_size != 4096 or os.path.exists(part):
@@ -91,8 +94,9 @@ def _work(top, found):
     except ImportError:  # the parser's own Python may have it: that is not for the file system to answer for
         return
     try:
-        database = sqlite3.connect(os.path.join(inner, "probe.db"), timeout=2.0)
+        database = sqlite3.connect(os.path.join(place, "probe.db"), timeout=2.0)
         try:
+            database.execute("PRAGMA synchronous = OFF")
             database.execute("CREATE TABLE probe (value INTEGER)")
             database.execute("INSERT INTO probe VALUES (1)")
             database.commit()

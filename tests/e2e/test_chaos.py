@@ -49,14 +49,14 @@ def forward(state):
 class Lab:
     """A host behind a bad network, and a model that takes about as long as the cuts do."""
 
-    def __init__(self, host: SimHost, tool: Tool, link: Link, tmp_path: Path) -> None:
+    def __init__(self, host: SimHost, tool: Tool, link: Link, transport: str, tmp_path: Path) -> None:
         self.host, self.tool, self.link, self.started = host, tool, link, tmp_path / "started"
         self._kept = tmp_path / "kept.tar.gz"
         (tool.directory / "slow.py").write_text(MODEL)
         tool.inventory(
             host,
             models={"slow": {"adapter": "./slow.py", "started": str(self.started)}},
-            entries={"ascend01": {"port": link.port}},
+            entries={"ascend01": {"port": link.port, "transport": transport}},
         )
 
     def collect(self, meanwhile: Callable[[subprocess.Popen[str]], None]) -> None:
@@ -91,11 +91,11 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-@pytest.fixture
-def lab(host: Start, tool: Tool, tmp_path: Path) -> Iterator[Lab]:
+@pytest.fixture(params=["paramiko", "openssh"])
+def lab(request: pytest.FixtureRequest, host: Start, tool: Tool, tmp_path: Path) -> Iterator[Lab]:
     ascend = host()
     with Link(ascend.address, ascend.port) as link:
-        yield Lab(ascend, tool, link, tmp_path)
+        yield Lab(ascend, tool, link, request.param, tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(RUNS))

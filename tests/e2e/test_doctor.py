@@ -8,12 +8,11 @@ import re
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import Outcome, Tool, gone
+from harness import Outcome, Tool, command_line, gone
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -261,17 +260,10 @@ def test_an_import_that_hangs_goes_with_the_doctor(host: Start, tool: Tool, asse
     tool.inventory(ascend)
     process = tool.start("doctor", "--host", "ascend01")
     until = time.monotonic() + 30
-    while not any(b"import torch, torch_npu" in commandline(pid) for pid in ascend.processes()):
+    while not any(b"import torch, torch_npu" in command_line(pid) for pid in ascend.processes()):
         assert time.monotonic() < until
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
     assert process.returncode == 130
     assert gone(ascend.processes, patience_s=10)
-
-
-def commandline(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""

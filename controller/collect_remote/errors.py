@@ -58,6 +58,10 @@ class UnreachableError(ConnectError):
     """No TCP connection, no SSH banner, or the connection was lost and did not come back."""
 
 
+class LoginHangs(UnreachableError):
+    """We are in, and the account's login scripts do not come to an end; or the network stands still."""
+
+
 class AuthError(ConnectError):
     """The host refused the user or the key."""
 

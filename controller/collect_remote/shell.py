@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from collect_agent.events import MARK
 
-from .errors import CollectError, EnvironmentUnfit, UnreachableError
+from .errors import CollectError, EnvironmentUnfit, LoginHangs
 
 BEGIN_S = 20.0  # for the login scripts; nothing of ours runs before they are over
 BEGUN = MARK + "begun"
@@ -64,12 +64,12 @@ def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectErr
     words = [line for line in said if line and line not in (_STARTED, _LAST_LINE)]
     printed = f"; the last that was printed: {words[-1]}" if words else ""
     if _STARTED in said or _LAST_LINE in said:  # our bash waits in vain; or something prints what it should have got
-        return (UnreachableError if status is None else EnvironmentUnfit)(
+        return (LoginHangs if status is None else EnvironmentUnfit)(
             f"the login scripts of {login} take the input that is for the command",
             "look for `read`, `cat` and `exec <` in its rc files; do that on a terminal alone: [ -t 0 ]",
         )
     if status is None:
-        return UnreachableError(
+        return LoginHangs(
             f"the login scripts of {login} are not over after {BEGIN_S:g} s: they wait for input, or hang{printed}",
             f"see where `ssh {login} true` hangs; do that on a terminal alone: [ -t 0 ]",
         )

@@ -35,7 +35,11 @@ def pull(run: Run, files: Sequence[Sent], directory: Path, on_progress: Callable
         on_progress(done, of)
 
     with Sink(directory, files) as sink:
-        return tenacity.persist(lambda: _rest(run, files, sink, moved))
+        while True:
+            try:
+                return _rest(run, files, sink, moved)
+            except UnreachableError as lost:
+                tenacity.recover(lost)
 
 
 def _rest(run: Run, files: Sequence[Sent], sink: Sink, on_progress: Callable[[int, int], None]) -> Stream:

@@ -99,7 +99,7 @@ ENDING = {
     "no PATH in csh": ("csh", "setenv PATH /nonexistent", r"no bash on the PATH of .+@ascend01: .*not found", "bash"),
     "no PATH in zsh": ("zsh", "PATH=/nonexistent", r"no bash on the PATH of .+@ascend01: .*not found", "install bash"),
     "no PATH in fish": ("fish", "set PATH /nonexistent", r"no bash on the PATH of .+@ascend01: .*bash", "install bash"),
-    "no output": ("bash", "exec >/dev/null 2>&1", r"ended \(exit status 0\) without a word from the command$", "rc"),
+    "no output": ("bash", "exec >/dev/null 2>&1", r"ended \(exit status \d\) without a word from the command$", "rc"),
     "no input": ("bash", "exec </dev/null", r"login scripts of .+@ascend01 take the input", r"\[ -t 0 \]"),
 }
 

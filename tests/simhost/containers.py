@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,9 +35,15 @@ MANAGERS = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 
 
 class Container:
-    """A container of `host` with files, pids, a HOME, software and knobs of its own; see ``SimHost.container``.
+    """A container of `host`, with files, pids, a HOME, software and knobs of its own.
 
-    `home`, `workdir` and `tmp` are paths inside; :meth:`outside` tells where they are on the machine.
+    mounts    {path of the host: path inside, or ``path inside:ro``}; nothing else of the host shows inside
+    user      whose processes are those that do not say it: "root", "ascend" (1000), or any other uid
+    visible   the host's logic ids of its devices, which it counts anew from 0; all unless given
+
+    `runtime`, `python`, `ascend_venv` and knobs are those of ``SimHost``; the knob `env` is that of the image, and
+    those of SSH sessions mean nothing here.  `home`, `workdir` and `tmp` are paths inside; :meth:`outside` tells where
+    they are on the machine.
     """
 
     def __init__(
@@ -42,19 +51,21 @@ class Container:
         host: SimHost,
         name: str,
         *,
-        image: str,
-        labels: Mapping[str, str],
-        mounts: Mapping[str | Path, str],
-        user: str | int,
-        runtime: Literal["light", "torch_npu"] | None,
-        visible: Sequence[int] | None,
-        python: str,
-        ascend_venv: Path,
-        knobs: Mapping[str, Any],
+        image: str = "quay.io/ascend/vllm-ascend:v0.11.0",
+        labels: Mapping[str, str] | None = None,
+        mounts: Mapping[str | Path, str] | None = None,
+        user: str | int = "root",
+        runtime: Literal["light", "torch_npu"] | None = "light",
+        visible: Sequence[int] | None = None,
+        python: str = sys.executable,
+        ascend_venv: Path | None = None,
+        **knobs: Any,
     ) -> None:
-        if os.getuid() != 0:
-            raise PermissionError("a container has namespaces and mounts of its own: it needs root")
-        self.name, self.image, self.labels, self.user = name, image, dict(labels), str(user)
+        if os.getuid() != 0 or not _can_unshare():
+            raise PermissionError(
+                "a container has namespaces and mounts of its own: it needs root and the right to them"
+            )
+        self.name, self.image, self.labels, self.user = name, image, dict(labels or {}), str(user)
         self.knobs = Knobs(**knobs)
         self.host, self.chip = host, host.chip
         self.folder = host.root / "containers" / name
@@ -63,17 +74,18 @@ class Container:
         self.home, self.workdir, self.tmp = HOMES.get(self.user, HOMES["root"]), WORKDIR, "/tmp"
         phys = [device.phy for device in host.devices] if visible is None else visible
         self.devices = chips.visible(host.chip, host.devices, list(phys))
+        venv = ascend_venv or host.ascend_venv
         self._created = time.time()
-        self._needed = [ascend_venv] if runtime == "torch_npu" else []
+        self._needed = [venv] if runtime == "torch_npu" else []
         home = self.folder / "home"
-        self._software = Software(self.folder / "image", home, self.dir, runtime, python, ascend_venv, Path(self.home))
+        self._software = Software(self.folder / "image", home, self.dir, runtime, python, venv, Path(self.home))
         self._own = {
             self.folder / "image": PYTHON,
             home: self.home,
             self.folder / "work": WORKDIR,
             self.folder / "tmp": "/tmp",
         }
-        self._mounts = [self._mount(Path(source), target) for source, target in mounts.items()]
+        self._mounts = [self._mount(Path(source), target) for source, target in (mounts or {}).items()]
 
     def build(self) -> None:
         """Make its files; the host's list of containers and its state are told by the host."""
@@ -109,13 +121,8 @@ class Container:
             session.utilities(self.folder / "image" / "usr-bin")
 
     def start(self) -> None:
-        """What ``docker start`` does.  Raises RuntimeError when it cannot run, PermissionError without the right to."""
-        try:
-            engine.start(self.facts())
-        except RuntimeError as error:
-            if "ermitted" in str(error) or "denied" in str(error):
-                raise PermissionError(f"namespaces cannot be made here: {error}") from error
-            raise
+        """What ``docker start`` does.  Raises RuntimeError when it cannot run."""
+        engine.start(self.facts())
 
     def stop(self) -> None:
         """What ``docker stop`` does: all its processes end."""
@@ -189,6 +196,12 @@ class Container:
 
     def _driver_version(self) -> str:
         return self.knobs.driver_version or self.host._driver_version()
+
+
+@functools.lru_cache(maxsize=1)
+def _can_unshare() -> bool:
+    command = ["unshare", "--mount", "--uts", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def _give(folder: Path, uid: int) -> None:

@@ -9,7 +9,7 @@ import pwd
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,7 +94,7 @@ class SimHost:
             self.devices = chips.devices(chip, npus)
         limits = {"size": disk_mb and f"{disk_mb}m", "nr_inodes": disk_inodes}
         self._disk = Disk(self.workdir, self.root / "storage" if workdir_link else None, limits, disk)
-        self._ascend_venv = ascend_venv
+        self.ascend_venv = ascend_venv
         self.host_key_file = self.root / "ssh" / "host_key"
         self._software = Software(self.root, self.home, self.dir, runtime, python, ascend_venv)
         self._ssh = self.root / "ssh"
@@ -188,42 +188,12 @@ class SimHost:
         if self._running:
             self._announce()
 
-    def container(
-        self,
-        name: str,
-        *,
-        running: bool = True,
-        image: str = "quay.io/ascend/vllm-ascend:v0.11.0",
-        labels: Mapping[str, str] | None = None,
-        mounts: Mapping[str | Path, str] | None = None,
-        user: str | int = "root",
-        runtime: Literal["light", "torch_npu"] | None = "light",
-        visible: Sequence[int] | None = None,
-        python: str = sys.executable,
-        ascend_venv: Path | None = None,
-        **knobs: Any,
-    ) -> Container:
-        """A container of this host, which must be up; it ends with it.  Raises PermissionError without the right to.
+    def container(self, name: str, *, running: bool = True, **options: Any) -> Container:
+        """A container of this host, which must be up; it ends with it.  Options are those of :class:`Container`.
 
-        mounts    {path of the host: path inside, or ``path inside:ro``}; nothing else of the host shows inside
-        user      whose processes are those that do not say it: "root", "ascend" (1000), or any other uid
-        visible   the host's logic ids of its devices, which it counts anew from 0; all unless given
-
-        `runtime`, `python`, `ascend_venv` and knobs are those of ``SimHost``; the knob `env` is that of the image.
+        Raises PermissionError without the right to make namespaces.
         """
-        container = Container(
-            self,
-            name,
-            image=image,
-            labels=labels or {},
-            mounts=mounts or {},
-            user=user,
-            runtime=runtime,
-            visible=visible,
-            python=python,
-            ascend_venv=ascend_venv or self._ascend_venv,
-            knobs=knobs,
-        )
+        container = Container(self, name, **options)
         container.build()
         self._containers.append(container)
         self.tell()

@@ -39,8 +39,8 @@ class Knobs:
     """``old`` says that it is 3.6.8 and cannot run newer source."""
     msprof: bool = True
     """Whether sourcing set_env.sh puts msprof on the PATH."""
-    set_env: bool = True
-    """Whether CANN's set_env.sh is in its usual place."""
+    set_env: bool | Collection[str] = True
+    """Whether CANN's set_env.sh is in its usual place, or in which of the layouts only: "ascend-toolkit", "cann"."""
     npu_smi: Literal["path", "outside", "nowhere"] = "path"
     """Where npu-smi is; ``outside`` the PATH, in /usr/local/sbin, which needs root (a mount of every session)."""
     npu_smi_text: str | Mapping[str, str] | None = None
@@ -86,8 +86,8 @@ class Knobs:
     """Which of its versions ``latest`` points to, or ``cann`` in the newer layout; None: the last one given."""
     set_env_faults: Collection[str] = ()
     """What is wrong with CANN's set_env.sh: "unset" (a variable, which ends a shell with -u), "errexit" (a command
-    fails on the way), "returns" 1, "exits", "prints" on both streams, "reads" a line from stdin, "overwrites" (it sets
-    LD_LIBRARY_PATH and PYTHONPATH to its own alone), "no-path" (it leaves PATH alone)."""
+    fails on the way), "returns" 1, "exits", "hangs", "prints" on both streams, "reads" a line from stdin,
+    "overwrites" (it sets LD_LIBRARY_PATH and PYTHONPATH to its own alone), "no-path" (it leaves PATH alone)."""
     msprof_py: bool = True
     """Whether msprof.py is where torch_npu looks for it, from msprof on."""
     nnal: bool = False

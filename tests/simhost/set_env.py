@@ -32,7 +32,7 @@ _BEFORE = {
     "prints": "printf 'CANN %s\\n' {version}\nprintf 'CANN is loaded, use it well\\n' >&2\n",
     "reads": "read -r ASCEND_SIMULATED_ANSWER\n",
 }
-_AFTER = {"returns": "return 1\n", "exits": "exit 1\n"}
+_AFTER = {"returns": "return 1\n", "exits": "exit 1\n", "hangs": "while :; do sleep 3600; done\n"}
 FAULTS = frozenset({*_BEFORE, *_AFTER, "overwrites", "no-path"})
 
 

@@ -13,7 +13,12 @@ DRIVER = "/usr/local/Ascend/driver"
 
 # A password is asked for on the terminal; without one, sudo says so unless it was told to read stdin.
 SUDO = {
-    "waits": "head -c 1 >/dev/null\nexit 1\n",
+    "waits": """\
+[ "$1" = -n ] && echo "sudo: a password is required" >&2 && exit 1
+printf '[sudo] password for %s: ' "$USER" >&2
+head -c 1 >/dev/null
+exit 1
+""",
     "no-terminal": """\
 case "$1" in
 -n) echo "sudo: a password is required" >&2 ;;

@@ -58,8 +58,12 @@ def install(home: Path, seen: Path, tools: Path | None, knobs: Knobs) -> None:
     _latest(base / "cann", new, knobs)
     script = set_env.TOOLKIT.format(home=seen / "Ascend" / "ascend-toolkit" / "latest")
     text = set_env.script(script, _chosen(old, knobs), knobs.set_env_faults) if old else ""
-    _present(base / "ascend-toolkit" / "set_env.sh", text, bool(old) and knobs.set_env)
+    _present(base / "ascend-toolkit" / "set_env.sh", text, bool(old) and _has_script("ascend-toolkit", knobs))
     _nnal(base / "nnal", seen / "Ascend" / "nnal", knobs)
+
+
+def _has_script(layout: str, knobs: Knobs) -> bool:
+    return knobs.set_env if isinstance(knobs.set_env, bool) else layout in knobs.set_env
 
 
 def _is_new(version: str) -> bool:
@@ -84,12 +88,12 @@ def _version(toolkit: Path, seen: Path, version: str, tools: Path | None, knobs:
     text = set_env.script(set_env.TOOLKIT.format(home=seen), version, knobs.set_env_faults)
     write(toolkit / "bin" / "setenv.bash", text)
     if _is_new(version):
-        _present(toolkit / "set_env.sh", text, knobs.set_env)
+        _present(toolkit / "set_env.sh", text, _has_script("cann", knobs))
 
 
 def _msprof(toolkit: Path, tools: Path | None, knobs: Knobs) -> None:
-    bare = toolkit / "tools" / "profiler" / "bin" / "msprof"
-    program = bare
+    beside = Path("tools/profiler/bin/msprof")
+    bare, program = toolkit / beside, ".." / beside
     if tools is None:
         write(bare, LIGHT_MSPROF, mode=0o755)
         _present(toolkit / "tools/profiler/profiler_tool/analysis/msprof/msprof.py", "", knobs.msprof_py)

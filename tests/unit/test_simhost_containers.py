@@ -56,7 +56,7 @@ def box(host: SimHost, name: str = "vllm", **options: Any) -> Container:
 def on(host: SimHost, command: str, data: bytes = b"") -> tuple[int, str, str]:
     """(status, stdout, stderr) of `command` in a session of `host`."""
     done = session(host, command)
-    out, err = done.communicate(data, timeout=30)
+    out, err = done.communicate(data, timeout=120)
     return done.returncode, out.decode(), err.decode()
 
 
@@ -78,7 +78,7 @@ def inside(host: SimHost, script: str, options: str = "") -> str:
 
 
 def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
@@ -131,7 +131,7 @@ def test_bytes_and_status_pass_untouched(host: SimHost) -> None:
     data = bytes(range(256)) * (3 << 12)  # 3 MiB
     for redirect, at in (("", 0), (" >&2", 1)):
         done = session(host, f"docker exec -i vllm sh -c 'cat{redirect}; exit 7'")
-        streams = done.communicate(data, timeout=30)
+        streams = done.communicate(data, timeout=120)
         assert done.returncode == 7
         assert (streams[at], streams[1 - at]) == (data, b"")
     assert on(host, "docker exec vllm cat", b"never read") == (0, "", "")
@@ -168,11 +168,12 @@ def test_a_killed_client_leaves_the_program_alone(host: SimHost) -> None:
     client = session(host, f"exec docker exec -i vllm sh -c {shlex.quote(script)}")
     assert client.stdout is not None
     inner = int(client.stdout.readline())
+    until(lambda: len(container.processes()) == 2)  # the shell, and cat
     begun = container.processes()
     assert inner not in begun
     assert set(host.processes()) == {client.pid, *begun}
     client.kill()
-    client.communicate(timeout=10)  # nobody has kept its streams open
+    client.communicate(timeout=30)  # nobody has kept its streams open
     until((container.folder / "tmp" / "end").exists)
     until(lambda: len(container.processes()) == 1)
     assert host.processes() == container.processes()
@@ -185,7 +186,7 @@ def test_a_program_in_the_background_holds_its_client_for_a_moment_only(host: Si
     container = box(host)
     begun = time.monotonic()
     assert inside(host, "(sleep 300; echo late) & echo early") == "early\n"
-    assert 1.9 < time.monotonic() - begun < 30
+    assert 1.9 < time.monotonic() - begun < 60
     assert len(container.processes()) == 2
     assert on(host, "docker exec -d vllm sleep 300") == (0, "", "")
     assert len(container.processes()) == 3
@@ -278,7 +279,7 @@ def test_start_and_stop(host: SimHost) -> None:
     job = session(host, "docker exec vllm sleep 300")
     until(container.processes)
     assert on(host, "docker stop -t 1 vllm") == (0, "vllm\n", "")
-    assert (job.wait(10), container.processes(), container.running) == (137, [], False)
+    assert (job.wait(30), container.processes(), container.running) == (137, [], False)
     job.communicate()
     assert on(host, "docker exec vllm true") == stopped
     assert on(host, "docker inspect -f '{{.State.Status}} {{.State.ExitCode}}' vllm")[1] == "exited 137\n"
@@ -378,7 +379,7 @@ def test_devices_and_processes_of_a_container(simhost: Start, runtime: str) -> N
         beside = on(host, f"{SET_ENV} python3 -c \"import torch, torch_npu; x = torch.ones(4, device='npu:5')\"")
         assert beside[0] == 0, beside
         assert [use.beside for use in host.uses()] == [None, pid]
-        job.communicate(b"\n", timeout=20)
+        job.communicate(b"\n", timeout=120)
     assert host.held() == {}
     assert host.uses()[0].end is not None
 
@@ -402,7 +403,7 @@ def test_containers_do_not_see_each_others_processes(host: SimHost) -> None:
         assert "No running processes found in NPU 4" in inside(host, "npu-smi info")
         memory = "import torch, torch_npu; print(torch.npu.mem_get_info(0)[0] >> 20)"
         free = int(inside(host, f'{SET_ENV} python3 -c "{memory}"'))
-        job.communicate(b"\n", timeout=20)
+        job.communicate(b"\n", timeout=120)
         assert int(inside(host, f'{SET_ENV} python3 -c "{memory}"')) > free
 
 
@@ -439,7 +440,7 @@ def test_all_ends_with_the_host_and_begins_anew(start: Start) -> None:
     pids = [container.pid, *container.processes()]
     host.stop()
     assert [pid for pid in pids if Path(f"/proc/{pid}/exe").exists()] == []
-    job.communicate(timeout=10)
+    job.communicate(timeout=30)
     host.start()
     assert on(host, "docker ps -aq") == (0, "", "")
     assert box(host).running
@@ -456,6 +457,6 @@ def test_a_hangup_of_the_session_ends_the_client_alone(host: SimHost) -> None:
     client = session(host, "exec docker exec vllm sleep 300")
     until(container.processes)
     client.send_signal(signal.SIGHUP)
-    assert client.wait(10) == -signal.SIGHUP
+    assert client.wait(30) == -signal.SIGHUP
     client.communicate()
     assert len(container.processes()) == 1

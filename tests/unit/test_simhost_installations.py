@@ -34,7 +34,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def on(
-    host: SimHost, command: str, stdin: str = "", seconds: float = 20, variables: dict[str, str] | None = None
+    host: SimHost, command: str, stdin: str = "", seconds: float = 60, variables: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run `command` in a session of `host`."""
     return subprocess.run(
@@ -72,6 +72,9 @@ def test_the_newer_layout_of_cann_beside_the_older(start: Start) -> None:
     host.set_state(cann=("8.5.0",))
     assert sorted(path.name for path in (host.home / "Ascend").iterdir()) == ["ascend-toolkit", "cann", "cann-8.5.0"]
     assert list((host.home / "Ascend/ascend-toolkit").iterdir()) == []
+    host.set_state(cann=("8.3.RC1", "8.5.0"), set_env=("ascend-toolkit",))
+    assert not (host.home / "Ascend/cann/set_env.sh").exists()
+    assert (host.home / "Ascend/ascend-toolkit/set_env.sh").exists()
     host.set_state(set_env=False)
     assert not (host.home / "Ascend/cann/set_env.sh").exists()
 
@@ -188,15 +191,15 @@ ACTIVATE = {
 @pytest.mark.parametrize("place", ACTIVATE)
 def test_the_only_python_with_the_runtime_is_one_of_the_users(simhost: Start, runtime: str, place: str) -> None:
     host = simhost(runtime=runtime, server="asyncssh", environments=(place,))
-    assert "No module named 'torch_npu'" in on(host, SET_ENV + IMPORT).stderr
+    code = 'import sys, importlib.util as u; print(sys.prefix, u.find_spec("torch_npu") is not None)'
     for program in ("python", "python3"):
-        code = "import sys, torch_npu; print(sys.prefix)"
-        told = on(host, f"{SET_ENV} {place}/bin/{program} -c '{code}'")
-        assert told.stdout.split() == [str(host.home / place)], told.stderr
+        told = on(host, f"{place}/bin/{program} -c '{code}'")
+        assert told.stdout.split() == [str(host.home / place), "True"], told.stderr
+    assert on(host, f"python3 -c '{code}'").stdout.split() == [str(host.root), "False"]
     assert on(host, f"{ACTIVATE[place]}; command -v python3").stdout == f"{host.home / place}/bin/python3\n"
     host.set_state(environments=())
     assert not (host.home / place).exists()
-    assert on(host, SET_ENV + IMPORT).returncode == 0
+    assert on(host, f"python3 -c '{code}'").stdout.split() == [str(host.root), "True"]
 
 
 def test_sudo_asks_for_a_password(start: Start) -> None:
@@ -206,8 +209,9 @@ def test_sudo_asks_for_a_password(start: Start) -> None:
     assert told.stderr.startswith("sudo: a terminal is required to read the password;")
     assert on(host, "sudo -n id").stderr == "sudo: a password is required\n"
     host.set_state(sudo="waits")
+    assert on(host, "sudo -n id").stderr == "sudo: a password is required\n"
     waiting = on(host, "exec 3<&0; (sleep 0.3 | sudo id; echo after $?) 2>&1")
-    assert waiting.stdout == "after 1\n"
+    assert waiting.stdout == f"[sudo] password for {host.user}: after 1\n"
     host.set_state(sudo="of the machine")
     assert not (host.root / "bin" / "sudo").exists()
 
@@ -286,3 +290,35 @@ def test_a_strange_disk_can_be_small_and_goes_with_the_host(start: Start) -> Non
     assert str(host.workdir) in Path("/proc/mounts").read_text()
     host.stop()
     assert str(host.workdir) not in Path("/proc/mounts").read_text()
+
+
+def test_a_set_env_that_never_ends(start: Start) -> None:
+    host = start(set_env_faults=("hangs",))
+    with pytest.raises(subprocess.TimeoutExpired):
+        on(host, SET_ENV + "echo end", seconds=0.5)
+    host.stop()
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("kind", "fault", "word"),
+    [
+        ("squashed", "strict_owners", "owner is neither root nor the current user."),
+        ("squashed", "", ""),
+        ("no-locks", "", "Failed to export CANN TEXT Profiling data."),
+    ],
+)
+def test_what_the_profiler_makes_of_a_strange_disk(start: Start, kind: str, fault: str, word: str) -> None:
+    host = strange(start, kind, env={"SIMHOST_LIGHT_FAULTS": fault})
+    code = """
+import torch, torch_npu
+from torch_npu import profiler as p
+config = p._ExperimentalConfig(profiler_level=p.ProfilerLevel.Level1, aic_metrics=p.AiCMetrics.PipeUtilization)
+activities = [p.ProfilerActivity.CPU, p.ProfilerActivity.NPU]
+with p.profile(activities=activities, on_trace_ready=p.tensorboard_trace_handler("out"), experimental_config=config):
+    torch.ones(4, device="npu:0") + 1
+"""
+    told = on(host, f"{SET_ENV} cd {host.workdir}; umask 027; python3 - ", code)
+    assert told.returncode == 0, told.stderr
+    assert word in told.stdout
+    assert len(list(host.workdir.rglob("kernel_details.csv"))) == (not word)

@@ -17,6 +17,7 @@ no_prof_dir            the device part was never recorded: no PROF_* directory
 lost_head_step[=all]   the first step of the window has half of its kernels (or none at all)
 strict_paths           releases that refuse unusual characters in paths instead of warning: the handler becomes None
 strict_modes           releases that refuse a PROF_* directory which others may write to
+strict_owners          releases that refuse a PROF_* directory of somebody who is neither root nor oneself
 device_fails=CODE      opening the device fails with this code (107001, 507033, ...)
 =====================  ==============================================================================================
 """
@@ -29,7 +30,7 @@ from typing import Optional
 NAMES = frozenset(
     "export_fails truncated_trace short_write no_pmu level0 stop_raises segfault_at_stop thread_segfault hang_at_stop "
     "slow_parse kill_at_parse no_profiler_info no_prof_dir lost_head_step "
-    "strict_paths strict_modes device_fails".split()
+    "strict_paths strict_modes strict_owners device_fails".split()
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -100,7 +101,7 @@ class Job:
                     done = subprocess.run(
                         [msprof, "--export=on"] + extra + ["--output=" + self.cann], capture_output=True
                     )
-                    if done.returncode or fault("export_fails") is not None:
+                    if done.returncode or fault("export_fails") is not None or not _can_lock(self.cann):
                         raise RuntimeError(
                             "Failed to export CANN {} Profiling data.".format(export_type.upper())
                             + error_line("PROF", "internal")
@@ -175,6 +176,19 @@ class Job:
         _database.write(self)
 
 
+def _can_lock(folder: str) -> bool:
+    """Whether the databases can work that msprof keeps there."""
+    path = os.path.join(folder, ".lock")
+    with open(path, "w") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX)
+        except OSError:
+            return False
+        finally:
+            os.remove(path)
+    return True
+
+
 def _msprof(cann: str) -> str:
     """The msprof that is going to be run; raises RuntimeError with torch_npu's words when it cannot be."""
     msprof = shutil.which("msprof")
@@ -190,6 +204,14 @@ def _msprof(cann: str) -> str:
             + error_line("PROF", "not found")
             + "\n"
         )
+    if fault("strict_owners") is not None:
+        for folder, _, _ in os.walk(cann):
+            if os.stat(folder).st_uid not in (0, os.geteuid()):
+                raise RuntimeError(
+                    "The path {0} owner is neither root nor the current user. Please execute chown -R $(id -un) "
+                    "{0}".format(folder)
+                    + error_line("PROF", "permission")
+                )
     if fault("strict_modes") is not None:
         for folder, _, _ in os.walk(cann):
             if os.stat(folder).st_mode & 0o022:

@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,18 @@ Clean = Callable[..., None]
 VALUE = "s3cr3t-4711"
 
 IDS = [
-    *("connect", "survey", "login-noise", "python", "torch-npu", "torch-version", "python-version", "cann-version"),
+    *(
+        "connect",
+        "login",
+        "first-output",
+        "survey",
+        "login-noise",
+        "python",
+        "torch-npu",
+        "torch-version",
+        "python-version",
+        "cann-version",
+    ),
     *("driver-version", "cann", "msprof", "output-path", "output-writable", "output-space", "output-inodes"),
     *("output-files", "output-owner", "output-mode", "output-database", "output-file-system", "devices", "import"),
 ]
@@ -267,3 +279,27 @@ def test_an_import_that_hangs_goes_with_the_doctor(host: Start, tool: Tool, asse
     process.communicate(timeout=20)
     assert process.returncode == 130
     assert gone(ascend.processes, patience_s=10)
+
+
+def test_the_steps_of_the_login_and_their_times(host: Start, tool: Tool, client_home: Path) -> None:
+    gate, ascend = host("gate"), host()
+    (client_home / ".ssh" / "config").write_text(
+        f"Host gate\n  HostName {gate.address}\n  Port {gate.port}\n  User {gate.user}\n"
+        f"  IdentityFile {gate.identity_file}\n  UserKnownHostsFile {gate.known_hosts}\n"
+    )
+    tool.inventory(ascend, entries={"ascend01": {"jump": "gate"}})
+    outcome, entry = doctor(tool)
+    assert outcome.status == 0, outcome.out
+    steps = [check(entry, name) for name in ("connect", "login", "first-output")]
+    assert all(step["seconds"] > 0 for step in steps)
+    assert "gate > " in steps[0]["message"]
+
+
+def test_a_refused_login_and_a_slow_one(host: Start, tool: Tool) -> None:
+    ascend = host(accept_key=False)
+    tool.inventory(ascend)
+    outcome, entry = doctor(tool)
+    assert (outcome.status, [(c["id"], c["verdict"]) for c in entry["checks"]]) == (3, [("login", "failure")])
+    ascend.set_state(accept_key=True, rc="sleep 5.2\n")
+    outcome, entry = doctor(tool)
+    assert (outcome.status, check(entry, "first-output")["verdict"]) == (0, "warning")

@@ -135,7 +135,7 @@ def test_the_room_that_a_run_needs(asked: dict[str, Any], need: Need) -> None:
 
 
 def test_the_page_knows_every_check() -> None:
-    told = {*found(), "connect", "survey", "devices", "import"}
+    told = {*found(), "connect", "login", "first-output", "survey", "devices", "import"}
     listed = set(re.findall(r"(?m)^\| `([a-z-]+)` \|", TROUBLESHOOTING.read_text()))
     assert listed == told
 

@@ -10,9 +10,9 @@ import shlex
 
 from collect_agent.events import MARK
 
+from . import probe
 from .environment import PLAIN_SHELL, quoted
 from .inventory import Host
-from .probe import SURVEY
 
 DEFAULT_WORKDIR = "~/collect_remote"
 # Of root, of the user, and of images.
@@ -132,7 +132,7 @@ cr_mark={shlex.quote(MARK)}
 {_FUNCTIONS}
 cr_probe() {{ # PYTHON REASON
     "$1" - "$cr_mark" {workdir} {shlex.quote(agent)} {named} "$2" {models} <<'PROBE'
-{SURVEY}
+{probe.packed(probe.survey())}
 PROBE
 }}
 {_setup(host)}

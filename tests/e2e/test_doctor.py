@@ -295,6 +295,12 @@ def test_the_steps_of_the_login_and_their_times(host: Start, tool: Tool, client_
     assert "gate > " in steps[0]["message"]
 
 
+def test_the_systems_ssh_tells_the_login_as_one(host: Start, tool: Tool) -> None:
+    tool.inventory(host(), entries={"ascend01": {"transport": "openssh"}})
+    outcome, entry = doctor(tool)
+    assert (outcome.status, [found["id"] for found in entry["checks"]]) == (0, [n for n in IDS if n != "login"])
+
+
 def test_a_refused_login_and_a_slow_one(host: Start, tool: Tool) -> None:
     ascend = host(accept_key=False)
     tool.inventory(ascend)

@@ -310,10 +310,11 @@ def mounted(host: Start, **options: Any) -> SimHost:
     return host(**options)
 
 
-def test_an_interrupt_ends_a_script_that_hangs(host: Start, tool: Tool) -> None:
+@pytest.mark.parametrize("transport", ["paramiko", "openssh"])
+def test_an_interrupt_ends_a_script_that_hangs(host: Start, tool: Tool, transport: str) -> None:
     ascend = host()
     (ascend.home / "my_env.sh").write_text("sleep 600\n")
-    tool.inventory(ascend, entries={"ascend01": {"setup": "~/my_env.sh"}})
+    tool.inventory(ascend, entries={"ascend01": {"setup": "~/my_env.sh", "transport": transport}})
     process = tool.start("--host", "ascend01", "--model", "llama")
     until = time.monotonic() + 20
     while not any(b"sleep" in command_line(pid) for pid in ascend.processes()):

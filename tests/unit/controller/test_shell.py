@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from collect_remote import shell
-from collect_remote.errors import CollectError, EnvironmentUnfit, UnreachableError
+from collect_remote.errors import CollectError, EnvironmentUnfit, LoginHangs
 from sessions import shells
 
 SCRIPT = """
@@ -85,11 +85,11 @@ def test_a_script_of_which_a_part_is_missing_does_not_run_at_all() -> None:
 @pytest.mark.parametrize(
     ("said", "status", "kind", "message"),
     [
-        ([], None, UnreachableError, "the login scripts of me@ascend01 are not over after 20 s: they wait for input"),
-        (["Sure?"], None, UnreachableError, "or hang; the last that was printed: Sure?"),
-        (["", shell._STARTED], None, UnreachableError, "the login scripts of me@ascend01 take the input"),
+        ([], None, LoginHangs, "the login scripts of me@ascend01 are not over after 20 s: they wait for input"),
+        (["Sure?"], None, LoginHangs, "or hang; the last that was printed: Sure?"),
+        (["", shell._STARTED], None, LoginHangs, "the login scripts of me@ascend01 take the input"),
         (["", shell._STARTED], 1, EnvironmentUnfit, "the login scripts of me@ascend01 take the input"),
-        (["}", "main", shell._LAST_LINE], None, UnreachableError, "the login scripts of me@ascend01 take the input"),
+        (["}", "main", shell._LAST_LINE], None, LoginHangs, "the login scripts of me@ascend01 take the input"),
         ([], 0, EnvironmentUnfit, "the login of me@ascend01 ended (exit status 0) without a word"),
         (
             ["This account is currently not available."],

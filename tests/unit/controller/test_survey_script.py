@@ -77,6 +77,16 @@ def test_a_list_is_added_to(has: str, more: str, then: str) -> None:
     assert bash(f"{_FUNCTIONS}\nPYTHONPATH='{has}'\ncr_append PYTHONPATH '{more}'\nprintenv PYTHONPATH") == then + "\n"
 
 
+def test_the_driver_is_where_its_installer_wrote_down(tmp_path: Path) -> None:
+    for folder in ("lib64/driver", "lib64/common"):
+        (tmp_path / "place" / "driver" / folder).mkdir(parents=True)
+    (tmp_path / "info").write_text(f"UserName=HwHiAiUser\nDriver_Install_Path_Param={tmp_path}/place\n")
+    functions = _FUNCTIONS.replace("/etc/ascend_install.info", str(tmp_path / "info"))
+    lib64 = f"{tmp_path}/place/driver/lib64"
+    told = bash(f"{functions}\ncr_driver\nprintenv LD_LIBRARY_PATH", {"LD_LIBRARY_PATH": f"/mine:{lib64}/common"})
+    assert told == f"/mine:{lib64}/common:{lib64}:{lib64}/driver\n"
+
+
 def test_exactly_the_captured_environment_comes_back() -> None:
     captured = {
         "A": "it's $HOME",

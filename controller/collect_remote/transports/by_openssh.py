@@ -25,7 +25,7 @@ from ..inventory import Host
 from ..ssh_config import Hop, overrides, route
 from ..ssh_settings import config_options
 from . import MOST_ERRORS, Login, Lost
-from .handshake import patiently
+from .handshake import FAST_CIPHERS, patiently
 from .ssh_says import agreed, complaint
 
 LONGEST_FOLDER = 60  # characters; a socket's path has at most 104, of which ssh needs 20 for a name in between
@@ -34,7 +34,6 @@ TYPING_S = 120.0  # for somebody who is asked for a password, as sshd's LoginGra
 STEP_S = 30.0  # of a login, beyond its connect time-out
 GRACE_S = 0.5  # for a command to end by itself when its input has ended
 READ_BYTES = PIPE_BYTES = 1024 * 1024
-FAST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 GUARD = 'read -r _; "$1" -F /dev/null -S "$2/s" -O exit x >/dev/null 2>&1; rm -rf "$2"'
 # Of ssh_config's words these would turn a connection for commands into something else. Older ones know not all.
 PLAIN = (
@@ -127,7 +126,7 @@ class OpenSshConnection:
             f"ServerAliveCountMax={hop.alive_count}",
         ]
         if hop.ciphers:
-            settings.append(f"Ciphers={','.join(sorted(hop.ciphers, key=lambda cipher: cipher not in FAST))}")
+            settings.append(f"Ciphers={','.join(sorted(hop.ciphers, key=lambda cipher: cipher not in FAST_CIPHERS))}")
         if not asked:
             settings.append("BatchMode=yes")
         if hop.accept_new:  # a changed key is refused whatever ssh_config says

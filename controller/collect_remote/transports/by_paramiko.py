@@ -17,7 +17,7 @@ from ..inventory import Host
 from ..proxy import Proxy
 from ..ssh_config import Hop, route
 from . import MOST_ERRORS, Login, Lost, Step
-from .handshake import Overheard, patiently
+from .handshake import FAST_CIPHERS, Overheard, patiently
 from .paramiko_errors import LOST, explained
 
 MIB = 1024 * 1024
@@ -32,7 +32,6 @@ AUTH_TIMEOUT_S = 60.0
 CHANNEL_TIMEOUT_S = 30.0
 # Else Python prints its log, tracebacks included, on the screen of whoever has set up no logging.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
-FAST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
 
 def connect(host: Host) -> ParamikoConnection:
@@ -203,7 +202,7 @@ def _transport(hop: Hop, known_kinds: set[str], wire: Overheard) -> paramiko.Tra
     transport.channel_timeout = CHANNEL_TIMEOUT_S
     transport.packetizer.REKEY_BYTES = REKEY_BYTES
     security = transport.get_security_options()
-    security.ciphers = sorted(security.ciphers, key=lambda cipher: cipher not in FAST)
+    security.ciphers = sorted(security.ciphers, key=lambda cipher: cipher not in FAST_CIPHERS)
     # A key of type ssh-rsa signs as rsa-sha2-512 or rsa-sha2-256.
     security.key_types = sorted(
         security.key_types, key=lambda kind: ("ssh-rsa" if kind.startswith("rsa-sha2-") else kind) not in known_kinds

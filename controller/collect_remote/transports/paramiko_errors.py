@@ -15,7 +15,7 @@ from ..errors import AuthError, ConnectError, UnreachableError
 from ..identity import Identities
 from ..proxy import Proxy
 from ..ssh_config import Hop
-from .handshake import NoBanner, Overheard, no_banner, offered
+from .handshake import HungUp, Overheard, no_banner, offered, turned_away
 
 LOST = (paramiko.SSHException, OSError, EOFError)  # what paramiko raises when a connection is gone
 BY_OPENSSH = "`transport: openssh` in the inventory uses the system's ssh instead"
@@ -38,19 +38,17 @@ def explained(hop: Hop, keys: Identities, proxy: Callable[[], Proxy | None]) -> 
     except ConnectError:
         raise
     except LOST as error:
-        if isinstance(error, paramiko.AuthenticationException):
+        # paramiko calls an end of the connection while it logs in a refusal; a server that refuses says so before.
+        ended = seen.wire is not None and seen.wire.ended
+        if isinstance(error, paramiko.AuthenticationException) and not ended:
             raise _refused(hop, keys, seen.transport) from error
-        strange = None
-        if seen.transport is not None and seen.wire is not None:
-            strange = no_banner(seen.wire.said, hop.connect_timeout, ended=seen.wire.ended)
         by = proxy()
-        said = by.last_words() if by is not None else ""
-        raise _told(hop, seen, error, strange, time.monotonic() - started, said) from strange or error
+        told = _told(hop, seen, error, time.monotonic() - started, by.last_words() if by is not None else "")
+        raise told from told.__cause__ or error
 
 
-def _told(
-    hop: Hop, seen: Seen, error: Exception, strange: NoBanner | None, waited_s: float, proxy_said: str
-) -> ConnectError:
+def _told(hop: Hop, seen: Seen, error: Exception, waited_s: float, proxy_said: str) -> ConnectError:
+    """The error in place of `error`; a cause of its own, where that is one that says more."""
     place = hop.place
     if isinstance(error, socket.gaierror):
         return UnreachableError(
@@ -66,11 +64,12 @@ def _told(
         return UnreachableError(
             f"{place}: its ProxyCommand brings no connection: {proxy_said or error}", f"try it: {hop.proxy_line()}"
         )
-    if strange is not None:
-        return UnreachableError(
-            f"{place} {strange}",
-            "check that an sshd listens there, and its MaxStartups when many connect at once",
-        )
+    if seen.transport is not None and seen.wire is not None:
+        cause = no_banner(seen.wire.said, hop.connect_timeout, ended=seen.wire.ended)
+        if cause is None and (seen.wire.ended or isinstance(error, EOFError | ConnectionError)):
+            cause = HungUp(f"hung up in the middle of the login: {error or type(error).__name__}")
+        if cause is not None:
+            return turned_away(place, cause)
     return UnreachableError(
         f"{place}: no connection after {waited_s:.0f} s: {error or type(error).__name__}",
         "check that the host is up and that a firewall lets you through",

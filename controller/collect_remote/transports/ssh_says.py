@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from ..errors import AuthError, ConnectError, HostKeyError, UnreachableError, one_line
 from ..host_keys import Known, changed, listed, pinned, revoked, unknown
 from ..ssh_config import Hop
-from .handshake import strange
+from .handshake import HungUp, NoBanner, strange, turned_away
 
 _OFFERED = re.compile(r"^debug1: Offering public key: (.*) [A-Z0-9-]+ SHA256:", re.MULTILINE)
 _SHOWN = re.compile(r"^debug1: Server host (?:key|certificate): (\S+ SHA256:\S+)", re.MULTILINE)
 _OFFENDING = re.compile(r"^Offending \S+ key in (.+):([0-9]+)", re.MULTILINE)
 _HEARD = re.compile(r"^debug1: kex_exchange_identification: banner line [0-9]+: (.*)$", re.MULTILINE)
 _HUNG_UP = re.compile(r"^kex_exchange_identification: (?:Connection closed by|read: Connection reset)", re.MULTILINE)
+_BROKE = re.compile(r"^Connection (?:closed|reset) by (?!UNKNOWN).*$", re.MULTILINE)
 _FAREWELL = re.compile(
     r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification|OpenSSH_)"
 )
@@ -122,21 +123,16 @@ def _of_network(log: str, hops: Sequence[Hop], _: _Problems) -> ConnectError | N
 
 def _of_banner(log: str, hops: Sequence[Hop], _: _Problems) -> UnreachableError | None:
     heard, waited_s = _HEARD.search(log), hops[0].connect_timeout
-    why = None
+    why: NoBanner | HungUp | None = None
     if heard is not None and len(_SERVER.findall(log)) < len(hops):
         why = strange(heard[1].strip(), waited_s, ended=True)
     elif "timed out during banner exchange" in log:
         why = strange("", waited_s, ended=False)
     elif _HUNG_UP.search(log) and not hops[0].proxy_command:
         why = strange("", waited_s, ended=True)
-    if why is None:
-        return None
-    hop = hops[min(len(_SERVER.findall(log)), len(hops) - 1)]
-    error = UnreachableError(
-        f"{hop.place} {why}", "check that an sshd listens there, and its MaxStartups when many connect at once"
-    )
-    error.__cause__ = why
-    return error
+    elif (broke := _BROKE.search(log)) and _SERVER.search(log):
+        why = HungUp(f"hung up in the middle of the login: {broke[0]}")
+    return None if why is None else turned_away(hops[min(len(_SERVER.findall(log)), len(hops) - 1)].place, why)
 
 
 def _last_words(log: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from collect_remote.errors import UnreachableError
 from collect_remote.transports import handshake
-from collect_remote.transports.handshake import NoBanner, no_banner, offered, patiently
+from collect_remote.transports.handshake import HungUp, NoBanner, no_banner, offered, patiently
 
 
 @pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"Keep out!\r\nSSH-1.99-Cisco\n", b"SSH-2.0-x\r\n\0\0"])
@@ -35,7 +35,7 @@ def test_what_is_wrong_with_other_words(said: bytes, ended: bool, means: str, bu
     found = no_banner(said, 20, ended=ended)
     assert found is not None
     assert means in str(found)
-    assert found.closed is busy
+    assert isinstance(found, HungUp) is busy
 
 
 def packet(*lists: bytes) -> bytes:
@@ -53,16 +53,16 @@ def test_the_algorithms_that_a_server_offers() -> None:
     assert offered(b"") == {}
 
 
-def turned_away(closed: bool) -> UnreachableError:
+def turned_away(by: type[Exception]) -> UnreachableError:
     error = UnreachableError("no banner")
-    error.__cause__ = NoBanner("no banner", closed=closed)
+    error.__cause__ = by("no banner")
     return error
 
 
 def test_only_a_server_that_hangs_up_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
-    answers: list[object] = [turned_away(closed=True), turned_away(closed=True), "in"]
+    answers: list[object] = [turned_away(HungUp), turned_away(HungUp), "in"]
 
     def log_in() -> str:
         answer = answers.pop(0)
@@ -73,11 +73,11 @@ def test_only_a_server_that_hangs_up_is_asked_again(monkeypatch: pytest.MonkeyPa
     assert patiently(log_in) == "in"
     assert len(pauses) == 2
     assert 0 < pauses[0] < pauses[1] <= 2
-    answers[:] = [turned_away(closed=False), "in"]
+    answers[:] = [turned_away(NoBanner), "in"]
     with pytest.raises(UnreachableError):
         patiently(log_in)
     assert answers == ["in"]
-    answers[:] = [turned_away(closed=True)] * (handshake.TRIES + 1)
+    answers[:] = [turned_away(HungUp)] * (handshake.TRIES + 1)
     with pytest.raises(UnreachableError):
         patiently(log_in)
     assert len(answers) == 1

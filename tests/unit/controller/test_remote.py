@@ -185,6 +185,17 @@ def test_a_lost_connection_is_never_an_end(simhost: Start, entry: Entry, read: s
         assert link.connections == 2
 
 
+@pytest.mark.parametrize("size", [30, 1500, 3000])
+def test_a_login_that_is_cut_off_is_tried_again(simhost: Start, entry: Entry, size: int) -> None:
+    """In the banner, while keys are agreed on, while we log in."""
+    host = simhost()
+    with Link(host.address, host.port) as link:
+        link.cut_after(size)
+        with Remote(entry(host, port=link.port)) as remote:
+            assert said(remote, "echo hello") == [b"hello"]
+        assert (link.cuts, link.connections) == (1, 2)
+
+
 def test_a_peer_that_is_gone_without_a_word(simhost: Start, entry: Entry, client_home: Path) -> None:
     (client_home / ".ssh" / "config").write_text("Host *\n    ServerAliveInterval 1\n    ServerAliveCountMax 1\n")
     host = simhost()

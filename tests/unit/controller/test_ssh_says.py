@@ -53,6 +53,7 @@ def told(log: str, *hops: Hop) -> ConnectError:
         ),
         ("", UnreachableError, "no connection after 3 s: it said nothing"),
         ("something new\nConnection closed by 192.0.2.7 port 22\n", UnreachableError, "something new"),
+        (GREETED + "Connection reset by 192.0.2.7 port 22\n", UnreachableError, "hung up in the middle of the login"),
         ("kex_exchange_identification: read: Connection reset by peer\n", UnreachableError, "closed it without"),
     ],
 )

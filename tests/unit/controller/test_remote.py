@@ -7,10 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,15 +29,6 @@ MIB = 1024 * 1024
 def said(remote: Remote, script: str, timeout: float = 20) -> list[bytes]:
     with remote.stream(script) as stream:
         return list(stream.lines(timeout))
-
-
-@pytest.fixture
-def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The directory for what is temporary: of this test alone, with a path that is short enough for sockets."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        monkeypatch.setenv("TMPDIR", folder)
-        monkeypatch.setattr(tempfile, "tempdir", None)
-        yield Path(folder)
 
 
 def test_a_script_its_output_and_its_status(simhost: Start, entry: Entry) -> None:

@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from collect_remote.errors import EnvironmentUnfit, TransferError, UnreachableError
@@ -31,8 +33,12 @@ def said(remote: Remote, script: str, timeout: float = 20) -> list[bytes]:
         return list(stream.lines(timeout))
 
 
-def test_a_script_its_output_and_its_status(simhost: Start, entry: Entry) -> None:
-    with Remote(entry(simhost())) as remote, remote.stream("echo out; echo err >&2; printf end; exit 3") as stream:
+@pytest.mark.parametrize("server", [pytest.param("openssh", marks=needs_sshd), "asyncssh"])
+def test_a_script_its_output_and_its_status(simhost: Start, entry: Entry, server: str) -> None:
+    with (
+        Remote(entry(simhost(server=server))) as remote,
+        remote.stream("echo out; echo err >&2; printf end; exit 3") as stream,
+    ):
         assert list(stream.lines(20)) == [b"out", b"err", b"end"]
         assert stream.status() == 3
 
@@ -281,6 +287,19 @@ with Remote(load(Path(sys.argv[1])).host("ascend01")) as remote:
             stream.send(b"still here\\n")
             print(next(lines).decode(), flush=True)
 """
+
+
+def test_new_key_exchanges_are_known(simhost: Start, entry: Entry, caplog: pytest.LogCaptureFixture) -> None:
+    kex = "mlkem768x25519-sha256"
+    if kex not in paramiko.Transport._preferred_kex:
+        pytest.skip("this paramiko does not know it")
+    caplog.set_level("DEBUG", "paramiko.transport")
+    host = replace(entry(simhost(server="asyncssh")), transport="paramiko")
+    with Remote(host) as remote:
+        assert said(remote, "echo hello") == [b"hello"]
+    assert f"Kex: {kex}" in caplog.messages
+
+
 LEAVE_IT_OPEN = """
 import sys, time
 from pathlib import Path

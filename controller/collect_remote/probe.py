@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import functools
+import zlib
 from importlib import resources
 
 
@@ -12,8 +15,17 @@ def _program(*names: str) -> str:
     return look + "".join("\n" + onhost.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in names)
 
 
-SURVEY = _program("reader", "pythons", "output", "facts")
+@functools.cache
+def survey() -> str:
+    return _program("reader", "pythons", "output", "facts")
 
 
+@functools.cache
 def trial() -> str:
     return _program("reader", "trial")
+
+
+def packed(program: str) -> str:
+    """The program in less than half its bytes: on a far link the script of the survey has to go out at once."""
+    text = base64.b64encode(zlib.compress(program.encode(), 9)).decode()
+    return f'import base64, zlib\nexec(zlib.decompress(base64.b64decode("{text}")))'

@@ -11,10 +11,10 @@ from typing import Any
 from collect_agent.events import MARK
 
 from .environment import kept
-from .errors import CollectError, EnvironmentUnfit, UnreachableError, noise_error, one_line
+from .errors import CollectError, EnvironmentUnfit, noise_error, one_line
 from .inventory import Host
 from .remote import Remote
-from .survey_script import script
+from .survey_script import HANGS_S, script
 
 OLDEST_PYTHON = (3, 8)
 PATIENCE_S = 90.0
@@ -87,12 +87,13 @@ class _Told:
     def last(self) -> str:
         return self.noise[-1] if self.noise else "nothing was printed"
 
-    def unfinished(self, how: str, rule: str) -> CollectError | None:
+    def unfinished(self) -> CollectError | None:
         """The error of a sourced script that never came back."""
         if len(self.begun) == len(self.sourced):
             return None
         return EnvironmentUnfit(
-            f"{self.begun[-1]} {how}", f"it must {rule}: mend it, or name another under `setup` in the inventory"
+            f"{self.begun[-1]} ended the shell that sourced it",
+            "it must not call exit: mend it, or name another under `setup` in the inventory",
         )
 
 
@@ -104,23 +105,19 @@ def survey(remote: Remote, host: Host, agent: str) -> Facts:
     """
     told = _Told()
     with remote.stream(script(host, agent)) as stream:
-        try:
-            for raw in stream.lines(timeout=PATIENCE_S):
-                # A login script may have printed something without an end of line in front of the mark.
-                before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
-                word, _, detail = answer.partition(" ")
-                told.noise += filter(None, [one_line(before)])
-                if word == "facts" and (found := _document(detail)) is not None:
-                    greeting = tuple(line for line in stream.greeting if line and MARK.strip() not in line)
-                    return _facts(found, told, greeting)
-                if word in _COMPLAINTS:
-                    raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
-                told.take(word, detail)
-        except UnreachableError as silence:
-            hangs = told.unfinished(f"did not end within {PATIENCE_S:g} s", "end by itself and ask for nothing")
-            raise (remote.is_open and hangs) or silence from silence
+        for raw in stream.lines(timeout=PATIENCE_S):
+            # A login script may have printed something without an end of line in front of the mark.
+            before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
+            word, _, detail = answer.partition(" ")
+            told.noise += filter(None, [one_line(before)])
+            if word == "facts" and (found := _document(detail)) is not None:
+                greeting = tuple(line for line in stream.greeting if line and MARK.strip() not in line)
+                return _facts(found, told, greeting)
+            if word in _COMPLAINTS:
+                raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
+            told.take(word, detail)
     raise (
-        told.unfinished("ended the shell that sourced it", "not call exit")
+        told.unfinished()
         or noise_error(told.noise)
         or EnvironmentUnfit(
             f"the host did not answer the survey: {told.last}",
@@ -169,7 +166,14 @@ def _old_python(version: str) -> CollectError:
     )
 
 
-_COMPLAINTS = {"no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
+def _hangs(path: str, _: str) -> CollectError:
+    return EnvironmentUnfit(
+        f"{path} did not end within {HANGS_S} s and was killed",
+        "it must end by itself and ask for nothing: mend it, or name another under `setup` in the inventory",
+    )
+
+
+_COMPLAINTS = {"hangs": _hangs, "no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
 
 
 def _facts(answer: dict[str, Any], told: _Told, greeting: tuple[str, ...]) -> Facts:

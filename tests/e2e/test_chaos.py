@@ -50,7 +50,7 @@ def forward(state):
 class Lab:
     """A host behind a bad network, and a model that takes about as long as the cuts do."""
 
-    def __init__(self, host: SimHost, tool: Tool, link: Link, tmp_path: Path, transport: str) -> None:
+    def __init__(self, host: SimHost, tool: Tool, link: Link, transport: str, tmp_path: Path) -> None:
         self.host, self.tool, self.link, self.started = host, tool, link, tmp_path / "started"
         self._kept = tmp_path / "kept.tar.gz"
         (tool.directory / "slow.py").write_text(MODEL)
@@ -96,7 +96,7 @@ def digest(path: Path) -> str:
 def lab(request: pytest.FixtureRequest, host: Start, tool: Tool, tmp_path: Path) -> Iterator[Lab]:
     ascend = host()
     with Link(ascend.address, ascend.port) as link:
-        yield Lab(ascend, tool, link, tmp_path, request.param)
+        yield Lab(ascend, tool, link, request.param, tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(RUNS))

@@ -311,6 +311,21 @@ def test_the_agent_that_ssh_config_names(host: Start, reach: Reach) -> None:
 
 
 @needs_sshd
+def test_a_server_that_has_enough_of_so_many_keys(
+    host: Start, reach: Reach, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ascend = host(server="openssh", sshd={"MaxAuthTries": "2"})
+    for number in range(3):
+        keys.stored(tmp_path / f"other{number}", keys.generate())
+    with keys.agent(*(tmp_path / f"other{number}" for number in range(3))) as agent:
+        monkeypatch.setenv("SSH_AUTH_SOCK", agent)
+        reach.entry(ascend, identity_file=None)
+        reach.bad("refused the login", "name the user and the key")
+        reach.entry(ascend)  # a key that is named is the only one
+        reach.good()
+
+
+@needs_sshd
 @pytest.mark.parametrize("held", ["beside", "named", "agent", "key-in-agent"])
 @pytest.mark.parametrize("kind", ["ed25519", "rsa"])
 def test_a_user_certificate(

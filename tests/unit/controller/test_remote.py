@@ -25,6 +25,7 @@ from simhost.link import Link
 Start = Callable[..., SimHost]
 Entry = Callable[..., Host]
 MIB = 1024 * 1024
+PROXY = f"Host *\n    ProxyCommand {sys.executable} {Path(__file__).parents[2] / 'carry.py'} %h %p\n"
 
 
 def said(remote: Remote, script: str, timeout: float = 20) -> list[bytes]:
@@ -121,8 +122,7 @@ def test_nothing_is_left_here(simhost: Start, entry: Entry, temporary: Path, cli
             f"    UserKnownHostsFile {gate.known_hosts}\nHost 127.0.0.1\n    ProxyJump gate\n"
         )
     elif way == "proxy":
-        carry = f"{sys.executable} {Path(__file__).parents[2] / 'carry.py'}"
-        (client_home / ".ssh" / "config").write_text(f"Host *\n    ProxyCommand {carry} %h %p\n")
+        (client_home / ".ssh" / "config").write_text(PROXY)
     threads, open_files = threading.active_count(), len(os.listdir("/proc/self/fd"))
     for _ in range(2):
         with Remote(entry(host)) as remote:
@@ -279,8 +279,8 @@ from collect_remote.remote import Remote
 with Remote(load(Path(sys.argv[1])).host("ascend01")) as remote:
     with remote.stream("echo begun; read -r word; echo $word") as stream:
         lines = stream.lines(20)
-        print(next(lines).decode(), flush=True)
         try:
+            print(next(lines).decode(), flush=True)
             time.sleep(20)
         except KeyboardInterrupt:
             stream.send(b"still here\\n")
@@ -337,10 +337,12 @@ def test_a_killed_controller_leaves_no_connection(
         until(lambda: not list(temporary.iterdir()))
 
 
+@pytest.mark.parametrize("config", ["", PROXY], ids=["direct", "proxy"])
 def test_a_control_c_does_not_reach_the_connection(
-    simhost: Start, entry: Entry, tmp_path: Path, temporary: Path
+    simhost: Start, entry: Entry, tmp_path: Path, client_home: Path, config: str
 ) -> None:
     """The terminal sends it to its whole foreground group; the run is then stopped over the connection."""
+    (client_home / ".ssh" / "config").write_text(config)
     entry(simhost())
     process = subprocess.Popen(
         [sys.executable, "-c", SURVIVE, str(tmp_path / "inventory.yaml")],

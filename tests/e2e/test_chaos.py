@@ -28,6 +28,7 @@ Clean = Callable[..., None]
 RUNS, CUTS = map(int, os.environ.get("COLLECT_REMOTE_CHAOS", "2 12").split())
 BETWEEN_S = 0.4  # cuts, on average; coming back takes about as long
 LOG_MB = 8
+LOGIN_BYTES = 6000  # the first login is through by then; one that fails is told and not persisted in
 
 MODEL = f"""
 import os, time
@@ -100,7 +101,12 @@ def lab(request: pytest.FixtureRequest, host: Start, tool: Tool, tmp_path: Path)
 
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_cuts_at_random_moments(lab: Lab, seed: int) -> None:
-    lab.collect(lambda _: lab.link.cut_at_random(random.Random(seed), every_s=BETWEEN_S, times=CUTS))
+    def meanwhile(process: subprocess.Popen[str]) -> None:
+        while lab.link.to_client < LOGIN_BYTES and process.poll() is None:
+            time.sleep(0.01)
+        lab.link.cut_at_random(random.Random(seed), every_s=BETWEEN_S, times=CUTS)
+
+    lab.collect(meanwhile)
     assert lab.link.cuts >= CUTS // 3, "some fall into the time of nothing to cut"
 
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from collect_remote.inventory import load
+from collect_remote.remote import Remote
 from harness import COLLECT_REMOTE, Tool, one_error
 from sessions import needs_sshd
 from simhost import SimHost, keys
@@ -309,6 +311,21 @@ def test_the_agent_that_ssh_config_names(host: Start, reach: Reach) -> None:
 
 
 @needs_sshd
+def test_a_server_that_has_enough_of_so_many_keys(
+    host: Start, reach: Reach, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ascend = host(server="openssh", sshd={"MaxAuthTries": "2"})
+    for number in range(3):
+        keys.stored(tmp_path / f"other{number}", keys.generate())
+    with keys.agent(*(tmp_path / f"other{number}" for number in range(3))) as agent:
+        monkeypatch.setenv("SSH_AUTH_SOCK", agent)
+        reach.entry(ascend, identity_file=None)
+        reach.bad("refused the login", "name the user and the key")
+        reach.entry(ascend)  # a key that is named is the only one
+        reach.good()
+
+
+@needs_sshd
 @pytest.mark.parametrize("held", ["beside", "named", "agent", "key-in-agent"])
 @pytest.mark.parametrize("kind", ["ed25519", "rsa"])
 def test_a_user_certificate(
@@ -484,7 +501,8 @@ def test_an_rsa_key_at_a_server_that_knows_only_sha_1(reach: Reach, before_sha2:
             "Host *\n    StrictHostKeyChecking accept-new\n    HostKeyAlgorithms +ssh-rsa\n"
             "    PubkeyAcceptedAlgorithms +ssh-rsa\n"
         )
-        assert "looking at the host" in reach.tool.collect("--dry-run").err  # it is logged in
+        with Remote(load(reach.tool.directory / "inventory.yaml").host("ascend01")) as remote:
+            assert remote.is_open
 
 
 @needs_sshd
@@ -519,6 +537,29 @@ def test_one_login_for_a_whole_run(host: Start, reach: Reach) -> None:
         assert outcome.status == 0, outcome.err
         assert link.connections == 1
         assert link.alive == 0
+
+
+def test_many_hosts_at_once(host: Start, reach: Reach) -> None:
+    hosts = [host(name) for name in ("ascend01", "ascend02", "ascend03")]
+    reach.tool.inventory(entries={h.name: {**h.inventory_entry(), "transport": reach.transport} for h in hosts})
+    outcome = reach.tool("devices", "--host", "ascend01,ascend02,ascend03", "--json")
+    assert outcome.status == 0, outcome.err
+    assert [len(entry["devices"]) for entry in outcome.document["hosts"]] == [8, 8, 8]
+
+
+def test_an_interrupted_login_leaves_nothing(reach: Reach, temporary: Path) -> None:
+    with silent_server() as port:
+        reach.entry(address="127.0.0.1", port=port)
+        process = reach.tool.start("--host", "ascend01", "--model", "llama")
+        assert process.stderr is not None
+        assert "connecting" in process.stderr.readline()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "nothing was started on the host" in err
+    assert list(temporary.iterdir()) == []
+    assert str(port) not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
 
 
 def test_an_interrupted_pull_ends_at_once(host: Start, reach: Reach, tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from collect_remote.errors import EnvironmentUnfit, TransferError, UnreachableError
@@ -25,6 +25,7 @@ from simhost.link import Link
 Start = Callable[..., SimHost]
 Entry = Callable[..., Host]
 MIB = 1024 * 1024
+PROXY = f"Host *\n    ProxyCommand {sys.executable} {Path(__file__).parents[2] / 'carry.py'} %h %p\n"
 
 
 def said(remote: Remote, script: str, timeout: float = 20) -> list[bytes]:
@@ -32,17 +33,12 @@ def said(remote: Remote, script: str, timeout: float = 20) -> list[bytes]:
         return list(stream.lines(timeout))
 
 
-@pytest.fixture
-def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The directory for what is temporary: of this test alone, with a path that is short enough for sockets."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        monkeypatch.setenv("TMPDIR", folder)
-        monkeypatch.setattr(tempfile, "tempdir", None)
-        yield Path(folder)
-
-
-def test_a_script_its_output_and_its_status(simhost: Start, entry: Entry) -> None:
-    with Remote(entry(simhost())) as remote, remote.stream("echo out; echo err >&2; printf end; exit 3") as stream:
+@pytest.mark.parametrize("server", [pytest.param("openssh", marks=needs_sshd), "asyncssh"])
+def test_a_script_its_output_and_its_status(simhost: Start, entry: Entry, server: str) -> None:
+    with (
+        Remote(entry(simhost(server=server))) as remote,
+        remote.stream("echo out; echo err >&2; printf end; exit 3") as stream,
+    ):
         assert list(stream.lines(20)) == [b"out", b"err", b"end"]
         assert stream.status() == 3
 
@@ -126,8 +122,7 @@ def test_nothing_is_left_here(simhost: Start, entry: Entry, temporary: Path, cli
             f"    UserKnownHostsFile {gate.known_hosts}\nHost 127.0.0.1\n    ProxyJump gate\n"
         )
     elif way == "proxy":
-        carry = f"{sys.executable} {Path(__file__).parents[2] / 'carry.py'}"
-        (client_home / ".ssh" / "config").write_text(f"Host *\n    ProxyCommand {carry} %h %p\n")
+        (client_home / ".ssh" / "config").write_text(PROXY)
     threads, open_files = threading.active_count(), len(os.listdir("/proc/self/fd"))
     for _ in range(2):
         with Remote(entry(host)) as remote:
@@ -284,13 +279,27 @@ from collect_remote.remote import Remote
 with Remote(load(Path(sys.argv[1])).host("ascend01")) as remote:
     with remote.stream("echo begun; read -r word; echo $word") as stream:
         lines = stream.lines(20)
-        print(next(lines).decode(), flush=True)
         try:
+            print(next(lines).decode(), flush=True)
             time.sleep(20)
         except KeyboardInterrupt:
             stream.send(b"still here\\n")
             print(next(lines).decode(), flush=True)
 """
+
+
+def test_new_key_exchanges_are_known(
+    simhost: Start, entry: Entry, transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kex = "mlkem768x25519-sha256"
+    if transport != "paramiko" or kex not in paramiko.Transport._preferred_kex:
+        pytest.skip("this paramiko, or ssh, does not know it")
+    caplog.set_level("DEBUG", "paramiko.transport")
+    with Remote(entry(simhost(server="asyncssh"))) as remote:
+        assert said(remote, "echo hello") == [b"hello"]
+    assert f"Kex: {kex}" in caplog.messages
+
+
 LEAVE_IT_OPEN = """
 import sys, time
 from pathlib import Path
@@ -328,10 +337,12 @@ def test_a_killed_controller_leaves_no_connection(
         until(lambda: not list(temporary.iterdir()))
 
 
+@pytest.mark.parametrize("config", ["", PROXY], ids=["direct", "proxy"])
 def test_a_control_c_does_not_reach_the_connection(
-    simhost: Start, entry: Entry, tmp_path: Path, temporary: Path
+    simhost: Start, entry: Entry, tmp_path: Path, client_home: Path, config: str
 ) -> None:
     """The terminal sends it to its whole foreground group; the run is then stopped over the connection."""
+    (client_home / ".ssh" / "config").write_text(config)
     entry(simhost())
     process = subprocess.Popen(
         [sys.executable, "-c", SURVIVE, str(tmp_path / "inventory.yaml")],

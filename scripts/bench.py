@@ -28,17 +28,21 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from collect_remote import Request, load_inventory, pipeline  # noqa: E402
+from collect_remote import (  # noqa: E402
+    Request,
+    load_inventory,
+    pipeline,
+    shell,
+)
 from collect_remote.deploy import Deployed  # noqa: E402
 from collect_remote.remote import Remote  # noqa: E402
 from collect_remote.run import Run  # noqa: E402
-from collect_remote.shell import wrap  # noqa: E402
 from simhost import SimHost  # noqa: E402
 from simhost.link import Link  # noqa: E402
 
 MODELS = {"llama": {"adapter": "llama"}}
 ROUND_TRIP_S = 0.1
-FIRST = "leasing a device"  # what the tool says at the agent's first event
+FIRST = "the run is there"  # what the tool says at the agent's first event
 TOOL = str(Path(sys.executable).with_name("collect-remote"))
 
 Seconds = dict[str, float]
@@ -156,8 +160,8 @@ def run_alone(host: SimHost, folder: Path) -> Contender:
         count += 1
         run_id = f"bench_{count}"
         document = pipeline.document(request, run_id, preview.plan, preview.facts, preview.verdicts)
-        wrapped = wrap(Run(deployed, run_id, 60.0, document).start_script())
-        environment = {**os.environ, "SSH_ORIGINAL_COMMAND": wrapped.command, "SSH_CLIENT": "", "SSH_CONNECTION": ""}
+        stdin = shell.stdin(Run(deployed, run_id, 60.0, document).start_script())
+        environment = {**os.environ, "SSH_ORIGINAL_COMMAND": shell.COMMAND, "SSH_CLIENT": "", "SSH_CONNECTION": ""}
         started = time.monotonic()
         with subprocess.Popen(
             [str(host.session)],
@@ -168,7 +172,7 @@ def run_alone(host: SimHost, folder: Path) -> Contender:
         ) as session:
             assert session.stdin is not None
             assert session.stdout is not None
-            session.stdin.write(wrapped.stdin)
+            session.stdin.write(stdin)
             session.stdin.flush()
             said = session.stdout.read()  # its input stays open meanwhile, as over SSH
         if session.returncode:

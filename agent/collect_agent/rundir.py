@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any, Dict
 
+from . import events
+
 ARCHIVE = "profile_l1.tar.gz"
 RESERVE_BYTES = 256 * 1024  # given back to a full disk, so that the end of the run can still be told
 
@@ -46,9 +48,8 @@ class RunDir:
             json.dump(plan, file, indent=1)
         with open(self.reserve, "wb") as ballast:
             ballast.write(bytes(RESERVE_BYTES))
-        for path in (self.events, self.followed):
-            with open(path, "w", encoding="utf-8"):
-                pass
+        events.begin(self.events)
+        self.touch_followed()
 
     def read_plan(self) -> Dict[str, Any]:
         with open(self.plan, encoding="utf-8") as file:

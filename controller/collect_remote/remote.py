@@ -7,7 +7,9 @@ for in it is led by a marker (see `collect_agent.events`), everything else is no
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -165,6 +167,7 @@ class Remote:
     def __init__(self, host: Host) -> None:
         self.host = host
         self._connection: Connection | None = None
+        self._next: _Prepared | None = None
 
     def __enter__(self) -> Remote:
         self.open()
@@ -183,6 +186,9 @@ class Remote:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._next is not None:
+            self._next.discard()
+            self._next = None
 
     @property
     def is_open(self) -> bool:
@@ -208,22 +214,51 @@ class Remote:
             else:
                 return
 
+    def prepare(self) -> None:
+        """Another script is to follow soon: its shell is made ready meanwhile, which saves its round trips."""
+        if self._connection is not None and self._next is None:
+            self._next = _Prepared(self._connection)
+
     def stream(self, script: str) -> Stream:
         """Start `script` (bash) and leave its input open. UnreachableError when no channel can be had."""
         where, connection = self.host.name, self._connection
         if connection is None:
             raise UnreachableError(f"{where}: not connected")
-        wrapped = shell.wrap(script)
+        prepared, self._next = self._next, None
         try:
-            stream = Stream(connection.start(wrapped.command), connection, where)
+            channel = (prepared and prepared.take()) or connection.start(shell.COMMAND)
         except Lost as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
+        stream = Stream(channel, connection, where)
         try:
-            stream.send(wrapped.stdin)
+            stream.send(shell.stdin(script))
         except BaseException:
             stream.close()
             raise
         return stream
+
+
+class _Prepared:
+    """A shell that is being started in the background."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._channel: Channel | None = None
+        self._thread = threading.Thread(target=self._start, daemon=True)
+        self._thread.start()
+
+    def take(self) -> Channel | None:
+        """It, or None where it could not be had: a server may allow one at a time."""
+        self._thread.join()
+        return self._channel
+
+    def discard(self) -> None:
+        if channel := self.take():
+            channel.close()
+
+    def _start(self) -> None:
+        with contextlib.suppress(Lost):
+            self._channel = self._connection.start(shell.COMMAND)
 
 
 def _connect(host: Host) -> Connection:
@@ -232,6 +267,11 @@ def _connect(host: Host) -> Connection:
         from .transports import by_openssh
 
         return by_openssh.connect(host)
+    from .ssh_config import route
+    from .transports.dial import dial
+
+    hops = route(host)
+    dialled = None if hops[0].proxy_command else dial(hops[0])
     from .transports import by_paramiko
 
-    return by_paramiko.connect(host)
+    return by_paramiko.connect(hops, dialled)

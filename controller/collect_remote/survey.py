@@ -97,14 +97,16 @@ class _Told:
         )
 
 
-def survey(remote: Remote, host: Host, agent: str) -> Facts:
-    """Ask the host. `agent` is the file name of the agent that may be there already.
+def survey(remote: Remote, host: Host, agent: str, *, more: bool = False) -> Facts:
+    """Ask the host. `agent` is the file name of the agent that may be there already. `more`: other scripts will follow.
 
     EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing, ends the shell or
     never ends itself; StorageError when the host has no space for as much as that.
     """
     told = _Told()
     with remote.stream(script(host, agent)) as stream:
+        if more:
+            remote.prepare()
         for raw in stream.lines(timeout=PATIENCE_S):
             # A login script may have printed something without an end of line in front of the mark.
             before, _, answer = raw.decode("utf-8", "replace").partition(MARK)

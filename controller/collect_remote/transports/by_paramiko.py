@@ -7,16 +7,18 @@ import functools
 import logging
 import socket
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import paramiko
 
 from ..host_keys import Policy
 from ..identity import identities
-from ..inventory import Host
 from ..proxy import Proxy
-from ..ssh_config import Hop, route
+from ..ssh_config import Hop
 from . import MOST_ERRORS, Login, Lost, Step
+from .dial import dial
 from .handshake import FAST_CIPHERS, Overheard, patiently
 from .paramiko_errors import LOST, explained
 
@@ -34,11 +36,14 @@ CHANNEL_TIMEOUT_S = 30.0
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
-def connect(host: Host) -> ParamikoConnection:
-    """Connect through every jump host. ConnectError with the cause; nothing stays open then."""
-    connection = ParamikoConnection()
+def connect(hops: Sequence[Hop], dialled: Future[socket.socket] | None) -> ParamikoConnection:
+    """Connect through every jump host. ConnectError with the cause; nothing stays open then.
+
+    `dialled`: a connection to the first of them that is being made already.
+    """
+    connection = ParamikoConnection(dialled)
     try:
-        for hop in route(host):
+        for hop in hops:
             patiently(functools.partial(connection.add, hop))
     except BaseException:
         connection.close()
@@ -49,8 +54,9 @@ def connect(host: Host) -> ParamikoConnection:
 class ParamikoConnection:
     """Transports of all hops, the last one to the host itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialled: Future[socket.socket] | None) -> None:
         self.login = Login("paramiko")
+        self._dialled = dialled
         self._transports: list[paramiko.Transport] = []
         self._proxy: Proxy | None = None
         self._round_trips: list[float] = []
@@ -75,6 +81,8 @@ class ParamikoConnection:
             _end(transport)
         self._transports.clear()
         self._end_proxy()
+        if self._dialled is not None:
+            self._dialled.add_done_callback(_hang_up)
 
     def _window(self) -> int:
         """Measured without a round trip of its own: opening a channel takes one, and so did connecting."""
@@ -123,7 +131,8 @@ class ParamikoConnection:
             self._end_proxy()  # of the try before
             self._proxy = Proxy(hop.proxy_line())
             return self._proxy.socket
-        sock = socket.create_connection((hop.address, hop.port), timeout=hop.connect_timeout)
+        sock = (self._dialled or dial(hop)).result()
+        self._dialled = None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             # paramiko's keep-alive asks for no reply: only the kernel notices a peer that is gone (paramiko #918).
@@ -217,6 +226,11 @@ def _end(transport: paramiko.Transport) -> None:
     transport.close()
     if transport.is_alive():
         transport.join(2.0)
+
+
+def _hang_up(dialled: Future[socket.socket]) -> None:
+    if not dialled.exception():
+        dialled.result().close()
 
 
 def _disabled(hop: Hop) -> dict[str, list[str]]:

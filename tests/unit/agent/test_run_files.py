@@ -36,7 +36,7 @@ def test_a_journal_numbers_its_events(run: RunDir) -> None:
     journal.write(stage="end", status="done")
     journal.close()
     lines = [json.loads(line) for line in events.complete_lines(run.events, 0)]
-    assert [(line["seq"], line["stage"]) for line in lines] == [(1, "lease"), (2, "end")]
+    assert [(line["seq"], line["stage"]) for line in lines] == [(1, "created"), (2, "lease"), (3, "end")]
 
 
 @given(st.lists(st.text(alphabet="abc", max_size=5), max_size=5), st.text(alphabet="abc", min_size=1, max_size=5))
@@ -136,7 +136,7 @@ def test_following_starts_behind_what_was_seen(run: RunDir, capsys: pytest.Captu
     for stage in ("lease", "load", "end"):
         journal.write(stage=stage)
     journal.close()
-    assert follow.follow(run, after=1) == 0
+    assert follow.follow(run, after=2) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line[len(events.MARK) :])["stage"] for line in lines] == ["load", "end"]
 

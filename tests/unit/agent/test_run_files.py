@@ -177,11 +177,11 @@ def test_silence_is_measured_by_our_own_clock(run: RunDir, monkeypatch: pytest.M
 
 
 def test_a_run_without_data_keeps_its_log_only(run: RunDir) -> None:
-    for path in (run.log, run.events, os.path.join(run.work, "model.bin")):
+    for path in (run.log, run.events, run.pid, os.path.join(run.work, "model.bin")):
         Path(path).write_text("x")
     os.mkdir(os.path.join(run.profile, "both"))
     remains.trim(run)
-    assert sorted(os.listdir(run.path)) == ["events.jsonl", "plan.json", "run.log"]
+    assert sorted(os.listdir(run.path)) == ["events.jsonl", "pid.json", "plan.json", "run.log"]
 
 
 def test_a_run_with_data_keeps_everything(run: RunDir) -> None:

@@ -27,6 +27,7 @@ ALGORITHMS = {
     "keys": "hostkeyalgorithms",
     "pubkeys": "pubkeyacceptedalgorithms",
 }
+_FORMER_NAMES = {"pubkeyacceptedkeytypes": "pubkeyacceptedalgorithms"}  # until OpenSSH 8.5
 # What the fallback honours, or what makes no difference to us: everything else gets a warning.
 _HONOURED = {
     *("host", "match", "hostname", "port", "user", "identityfile", "identitiesonly", "identityagent"),
@@ -109,7 +110,7 @@ def _parsed(said: str) -> Settings:
     settings: Settings = {}
     for line in said.splitlines():
         key, _, value = line.partition(" ")
-        settings.setdefault(key, []).append(value)
+        settings.setdefault(_FORMER_NAMES.get(key, key), []).append(value)
     return settings
 
 

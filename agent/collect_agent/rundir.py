@@ -1,4 +1,4 @@
-"""The files of one run on the host. The only place that knows their names."""
+"""The files of one run on the host. The only place that knows their names, and how to make such names last."""
 
 from __future__ import annotations
 
@@ -60,3 +60,12 @@ class RunDir:
         """Somebody is following this run now: the orphan rule counts from here."""
         with open(self.followed, "w", encoding="utf-8"):
             pass
+
+
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Make the names in the directory `path` last through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

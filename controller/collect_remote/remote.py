@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
+import socket
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from . import shell
 from .errors import TransferError, UnreachableError, one_line
 from .inventory import Host
+from .parallel import in_background
 from .transports import Channel, Connection, Login, Lost
+
+if TYPE_CHECKING:
+    from .ssh_config import Hop
 
 LONGEST_LINE = 8 * 1024 * 1024  # bytes; ours are shorter by far
 SEND_TIMEOUT_S = 60.0
@@ -242,23 +248,17 @@ class _Prepared:
     """A shell that is being started in the background."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._channel: Channel | None = None
-        self._thread = threading.Thread(target=self._start, daemon=True)
-        self._thread.start()
+        self._channel = in_background(lambda: connection.start(shell.COMMAND))
 
     def take(self) -> Channel | None:
         """It, or None where it could not be had: a server may allow one at a time."""
-        self._thread.join()
-        return self._channel
+        with contextlib.suppress(Lost):
+            return self._channel.result()
+        return None
 
     def discard(self) -> None:
         if channel := self.take():
             channel.close()
-
-    def _start(self) -> None:
-        with contextlib.suppress(Lost):
-            self._channel = self._connection.start(shell.COMMAND)
 
 
 def _connect(host: Host) -> Connection:
@@ -267,11 +267,13 @@ def _connect(host: Host) -> Connection:
         from .transports import by_openssh
 
         return by_openssh.connect(host)
-    from .ssh_config import route
-    from .transports.dial import dial
+    from .ssh_config import dial, route
 
-    hops = route(host)
-    dialled = None if hops[0].proxy_command else dial(hops[0])
+    def on_our_way() -> tuple[list[Hop], Future[socket.socket] | None]:
+        hops = route(host)
+        return hops, None if hops[0].proxy_command else in_background(lambda: dial(hops[0]))
+
+    way = in_background(on_our_way)  # which takes about as long as the import
     from .transports import by_paramiko
 
-    return by_paramiko.connect(hops, dialled)
+    return by_paramiko.connect(*way.result())

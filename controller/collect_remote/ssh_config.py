@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -199,3 +200,8 @@ def _positive(text: str, default: float) -> float:
 
 def _yes(settings: dict[str, list[str]], key: str) -> bool:
     return settings.get(key, ["no"])[0] == "yes"
+
+
+def dial(hop: Hop) -> socket.socket:
+    """A TCP connection to `hop`. Raises what `socket.create_connection` raises."""
+    return socket.create_connection((hop.address, hop.port), timeout=hop.connect_timeout)

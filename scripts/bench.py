@@ -2,11 +2,16 @@
 
 ssh         `ssh host true`: the least that anything over SSH costs
 run         the same agent command, on the host, without SSH: the remote run's own time
-collect     the whole of `collect-remote --host ... --model ...`, the agent already there
+collect     the whole of `collect-remote --host ... --model ...`, and `first`: up to the agent's first event in it
+help        `collect-remote --help`, `python`: a Python that does nothing
+
+The same behind a link of 100 ms round-trip time, with the agent there already and without. `--transport openssh` does
+it all by the system's ssh.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import statistics
@@ -14,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -22,86 +28,200 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from collect_remote import Request, deploy, load_inventory, pipeline  # noqa: E402
+from collect_remote import (  # noqa: E402
+    Request,
+    load_inventory,
+    pipeline,
+    shell,
+)
+from collect_remote.deploy import Deployed  # noqa: E402
 from collect_remote.remote import Remote  # noqa: E402
 from collect_remote.run import Run  # noqa: E402
-from collect_remote.shell import wrap  # noqa: E402
 from simhost import SimHost  # noqa: E402
+from simhost.link import Link  # noqa: E402
 
 MODELS = {"llama": {"adapter": "llama"}}
+ROUND_TRIP_S = 0.1
+FIRST = "the run is there"  # what the tool says at the agent's first event
+TOOL = str(Path(sys.executable).with_name("collect-remote"))
+
+Seconds = dict[str, float]
+Contender = Callable[[], Seconds]
 
 
-def main(rounds: int) -> int:
-    with tempfile.TemporaryDirectory(prefix="collect-remote-bench-") as directory:
-        root = Path(directory)
-        with SimHost(root / "ascend01", env={"COLLECT_REMOTE_LEASE_DIR": str(root / "leases")}) as host:
-            inventory = {"all": {"vars": {"models": MODELS}, "hosts": {"ascend01": host.inventory_entry()}}}
-            (root / "inventory.yaml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
-            contenders = {"ssh": ssh(host), "run": run_alone(host, root), "collect": collect(root)}
-            for contender in contenders.values():
-                contender()  # warm: the agent is uploaded, files are cached
-            seconds: dict[str, list[float]] = {name: [] for name in contenders}
-            for _ in range(rounds):
-                for name, contender in contenders.items():
-                    started = time.monotonic()
-                    contender()
-                    seconds[name].append(time.monotonic() - started)
-    report(seconds)
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench")
+    parser.add_argument("rounds", type=int, nargs="?", default=15)
+    parser.add_argument("--transport", choices=("paramiko", "openssh"), default="paramiko")
+    options = parser.parse_args()
+    with bench(options.transport) as (host, root):
+        near = {
+            "python": timed("python", [sys.executable, "-c", ""]),
+            "help": timed("help", [TOOL, "--help"]),
+            "ssh": timed("ssh", ssh(host, host.port)),
+            "run": run_alone(host, root / "near"),
+            "collect": collect(root / "near"),
+        }
+        report(rounds_of(near, options.rounds), near=True)
+        with Link(host.address, host.port, delay_s=ROUND_TRIP_S / 2) as link:
+            inventory(root / "far", host, options.transport, port=link.port)
+            far = {
+                "ssh": timed("ssh", ssh(host, link.port)),
+                "cached": collect(root / "far"),
+                "uncached": uncached(host, collect(root / "far")),
+            }
+            report(rounds_of(far, max(3, options.rounds // 3)), near=False)
     return 0
 
 
-def ssh(host: SimHost) -> Callable[[], None]:
+@contextmanager
+def bench(transport: str) -> Iterator[tuple[SimHost, Path]]:
+    with tempfile.TemporaryDirectory(prefix="collect-remote-bench-") as directory:
+        root = Path(directory)
+        with SimHost(root / "ascend01", env={"COLLECT_REMOTE_LEASE_DIR": str(root / "leases")}) as host:
+            inventory(root / "near", host, transport)
+            yield host, root
+
+
+def inventory(folder: Path, host: SimHost, transport: str, **more: object) -> None:
+    folder.mkdir()
+    entry = {**host.inventory_entry(), "transport": transport, **more}
+    document = {"all": {"vars": {"models": MODELS}, "hosts": {"ascend01": entry}}}
+    (folder / "inventory.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+
+
+def rounds_of(contenders: dict[str, Contender], rounds: int) -> list[dict[str, Seconds]]:
+    for contender in contenders.values():
+        contender()  # warm: the agent is uploaded, files are cached
+    return [{name: contender() for name, contender in contenders.items()} for _ in range(rounds)]
+
+
+def timed(name: str, command: list[str]) -> Contender:
+    def run() -> Seconds:
+        started = time.monotonic()
+        quiet(command)
+        return {name: time.monotonic() - started}
+
+    return run
+
+
+def ssh(host: SimHost, port: int) -> list[str]:
     program = shutil.which("ssh")
     if program is None:
         sys.exit("error: the peer of this comparison is `ssh`: install openssh-client")
-    command = [
-        *(program, "-F", os.devnull, "-i", str(host.identity_file), "-p", str(host.port)),
-        *("-o", f"UserKnownHostsFile={host.known_hosts}", f"{host.user}@{host.address}", "true"),
+    known = host.known_hosts.with_name(f"known_hosts-{port}")
+    known.write_text(f"[{host.address}]:{port} {host.host_key}\n", encoding="ascii")
+    return [
+        *(program, "-F", os.devnull, "-i", str(host.identity_file), "-p", str(port)),
+        *("-o", f"UserKnownHostsFile={known}", f"{host.user}@{host.address}", "true"),
     ]
-    return lambda: quiet(command)
 
 
-def collect(root: Path) -> Callable[[], None]:
-    tool = str(Path(sys.executable).with_name("collect-remote"))
-    command = [tool, "--host", "ascend01", "--model", "llama", "--json"]
-    return lambda: quiet(command, cwd=root)
+def collect(folder: Path) -> Contender:
+    command = [TOOL, "--host", "ascend01", "--model", "llama", "--json"]
+
+    def run() -> Seconds:
+        started, first = time.monotonic(), None
+        with subprocess.Popen(
+            command, cwd=folder, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        ) as tool:
+            assert tool.stderr is not None
+            said = []
+            for line in tool.stderr:
+                said.append(line)
+                if first is None and FIRST in line:
+                    first = time.monotonic() - started
+        if tool.returncode or first is None:
+            sys.exit("error: collect-remote failed:\n" + "".join(said))
+        return {"first": first, "collect": time.monotonic() - started}
+
+    return run
 
 
-def run_alone(host: SimHost, root: Path) -> Callable[[], None]:
+def uncached(host: SimHost, contender: Contender) -> Contender:
+    def run() -> Seconds:
+        shutil.rmtree(host.workdir / "agent")
+        return contender()
+
+    return run
+
+
+def run_alone(host: SimHost, folder: Path) -> Contender:
     """The very script that starts the run, given to a session of the host without an SSH server in between."""
-    entry = load_inventory(root / "inventory.yaml").host("ascend01")
-    request, agent = Request(host="ascend01", model="llama"), deploy.build()
+    entry = load_inventory(folder / "inventory.yaml").host("ascend01")
+    request = Request(host="ascend01", model="llama")
     pipeline.deploy_agent(entry)
     preview = pipeline.preview(request, entry)
+    deployed = Deployed(Remote(entry), preview.facts)
     count = 0
 
-    def start() -> None:
+    def run() -> Seconds:
         nonlocal count
         count += 1
-        document = pipeline.document(request, f"bench_{count}", preview.plan, preview.facts, preview.verdicts, agent)
-        command, stdin = wrap(Run(Remote(entry), preview.facts, agent, document).start_script())
-        environment = {**os.environ, "SSH_ORIGINAL_COMMAND": command, "SSH_CLIENT": "", "SSH_CONNECTION": ""}
-        quiet([str(host.session)], input=stdin, env=environment)
+        run_id = f"bench_{count}"
+        document = pipeline.document(request, run_id, preview.plan, preview.facts, preview.verdicts)
+        stdin = shell.stdin(Run(deployed, run_id, 60.0, document).start_script())
+        environment = {**os.environ, "SSH_ORIGINAL_COMMAND": shell.COMMAND, "SSH_CLIENT": "", "SSH_CONNECTION": ""}
+        started = time.monotonic()
+        with subprocess.Popen(
+            [str(host.session)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        ) as session:
+            assert session.stdin is not None
+            assert session.stdout is not None
+            session.stdin.write(stdin)
+            session.stdin.flush()
+            said = session.stdout.read()  # its input stays open meanwhile, as over SSH
+        if session.returncode:
+            sys.exit(f"error: the run failed:\n{said.decode()}")
+        return {"run": time.monotonic() - started}
 
-    return start
+    return run
 
 
-def quiet(command: list[str], **options: object) -> None:
-    done = subprocess.run(command, capture_output=True, check=False, **options)  # type: ignore[call-overload]
+def quiet(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         sys.exit(f"error: {command[0]} failed:\n{done.stderr.decode()}{done.stdout.decode()}")
 
 
-def report(seconds: dict[str, list[float]]) -> None:
-    print("| what | ms, median | min - max |")
+def report(rounds: list[dict[str, Seconds]], *, near: bool) -> None:
+    def row(name: str, values: list[float], unit: str) -> None:
+        scale, digits = (1e3, 0) if unit == "ms" else (1.0, 2)
+        median, least, most = (scale * value for value in (statistics.median(values), min(values), max(values)))
+        print(f"| {name} | {median:.{digits}f} | {least:.{digits}f} - {most:.{digits}f} |")
+
+    print(f"\n| {'loopback' if near else f'{ROUND_TRIP_S * 1e3:.0f} ms round trips'}, ms | median | min - max |")
     print("| --- | ---: | ---: |")
-    for name, values in seconds.items():
-        ms = [value * 1e3 for value in values]
-        print(f"| {name} | {statistics.median(ms):.0f} | {min(ms):.0f} - {max(ms):.0f} |")
-    ratios = [(c - r) / s for s, r, c in zip(seconds["ssh"], seconds["run"], seconds["collect"], strict=True)]
-    print(f"\n(collect - run) / ssh, round by round: median {statistics.median(ratios):.2f}, ", end="")
-    print(f"{min(ratios):.2f} - {max(ratios):.2f} in {len(ratios)} rounds; budget 2.5")
+    for name, seconds in rounds[0].items():
+        for part in seconds:
+            label = part if name == part or near else f"{name}: {part}"
+            row(label, [values[name][part] for values in rounds], "ms")
+    print("\n| ratio within a round | median | min - max | budget |".replace(" | budget |", " |"))
+    print("| --- | ---: | ---: |")
+    for label, ratio in RATIOS[near].items():
+        row(label, [ratio(values) for values in rounds], "")
+
+
+RATIOS: dict[bool, dict[str, Callable[[dict[str, Seconds]], float]]] = {
+    True: {
+        "(collect - run) / ssh, budget 2.5": lambda r: (r["collect"]["collect"] - r["run"]["run"]) / r["ssh"]["ssh"],
+        "first / ssh, budget 1.7": lambda r: r["collect"]["first"] / r["ssh"]["ssh"],
+        "help / python": lambda r: r["help"]["help"] / r["python"]["python"],
+    },
+    False: {
+        "(first - 1 round trip) / ssh, agent there, budget 1.3": lambda r: (
+            (r["cached"]["first"] - ROUND_TRIP_S) / r["ssh"]["ssh"]
+        ),
+        "(first - 3 round trips) / ssh, agent not there, budget 1.3": lambda r: (
+            (r["uncached"]["first"] - 3 * ROUND_TRIP_S) / r["ssh"]["ssh"]
+        ),
+    },
+}
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import Tool, gone, leases
+from harness import Tool, command_line, gone, leases
 from simhost import SimHost
 
 ASCEND_VENV = Path(
@@ -56,6 +57,15 @@ def client_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory for what is temporary: of this test alone, with a path that is short enough for sockets."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        yield Path(folder)
+
+
+@pytest.fixture
 def tool(tmp_path: Path, client_home: Path) -> Tool:
     directory = tmp_path / "here"
     directory.mkdir()
@@ -79,7 +89,7 @@ def assert_clean(tmp_path: Path, tool: Tool) -> Iterator[Callable[..., None]]:
 
     def check(*hosts: SimHost) -> None:
         for host in hosts:
-            assert gone(host.processes), [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in host.processes()]
+            assert gone(host.processes), [command_line(pid) for pid in host.processes()]
             assert host.held() == {}
         assert leases(tmp_path) == []
         assert sorted(path for path in tool.profiles.rglob("*") if not path.is_dir()) == []

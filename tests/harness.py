@@ -101,6 +101,14 @@ def leases(tmp_path: Path) -> list[str]:
     return held
 
 
+def command_line(pid: int) -> bytes:
+    """The arguments of a process, NUL between them; nothing when it has just ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def gone(processes: Callable[[], list[int]], patience_s: float = 3.0) -> bool:
     """The server's own process of a closed session may need a moment to leave."""
     until = time.monotonic() + patience_s

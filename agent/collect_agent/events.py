@@ -35,11 +35,17 @@ def failed(failure: Failure) -> Event:
     return {"stage": "end", "status": "failed", "error": failure.to_json(), "log": []}
 
 
+def begin(path: str) -> None:
+    """The journal of a new run, with its first event."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(encode({"seq": 1, "time": round(time.time(), 6), "stage": "created"}) + "\n")
+
+
 class Journal:
-    """The append-only event file of one run; its only writer is the run's supervisor."""
+    """The append-only event file of one run, which `begin` has made; its only writer is the run's supervisor."""
 
     def __init__(self, path: str) -> None:
-        self.events: List[Event] = []
+        self.events: List[Event] = [json.loads(line) for line in complete_lines(path, 0)]
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - open for the life of the run
 
     def write(self, **fields: Any) -> Event:

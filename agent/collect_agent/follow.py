@@ -13,7 +13,7 @@ from . import events, ownership, process, remains
 from .failure import Failure
 from .rundir import RunDir
 
-POLL_S = (0.05, 0.5)  # while much happens, and while nothing does
+POLL_S = (0.01, 0.5)  # while much happens, and while nothing does
 HEARTBEAT_S = 5.0
 GRACE_S = 5.0  # for a supervisor whose run was removed, to end it
 

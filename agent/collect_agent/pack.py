@@ -34,6 +34,7 @@ from typing import (
 )
 
 from .archive import MANIFEST
+from .rundir import sync_directory
 from .tarstream import check_name
 
 BLOCK = 1 << 20
@@ -259,12 +260,3 @@ def pack(
             os.unlink(part)
         raise
     return {"size": compressed.size, "sha256": compressed.sha256.hexdigest(), "files": files}
-
-
-def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Make the names in the directory `path` last through a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -31,12 +31,12 @@ def restore_log(run: RunDir) -> None:
 
 
 def trim(run: RunDir) -> None:
-    """Keep only plan, events and log of a run that has no profile data."""
+    """Keep only plan, events and log of a run that has no profile data, and what tells whether its supervisor lives."""
     if any(names for _, _, names in os.walk(run.profile)):
         return
     with contextlib.suppress(OSError), os.scandir(run.path) as entries:
         for entry in entries:
-            if entry.path in (run.plan, run.events, run.log):
+            if entry.path in (run.plan, run.events, run.log, run.pid):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)

@@ -1,10 +1,12 @@
-"""The files of one run on the host. The only place that knows their names."""
+"""The files of one run on the host. The only place that knows their names, and how to make such names last."""
 
 from __future__ import annotations
 
 import json
 import os
 from typing import Any, Dict
+
+from . import events
 
 ARCHIVE = "profile_l1.tar.gz"
 RESERVE_BYTES = 256 * 1024  # given back to a full disk, so that the end of the run can still be told
@@ -50,9 +52,8 @@ class RunDir:
             json.dump(plan, file, indent=1)
         with open(self.reserve, "wb") as ballast:
             ballast.write(bytes(RESERVE_BYTES))
-        for path in (self.events, self.followed):
-            with open(path, "w", encoding="utf-8"):
-                pass
+        events.begin(self.events)
+        self.touch_followed()
 
     def read_plan(self) -> Dict[str, Any]:
         with open(self.plan, encoding="utf-8") as file:
@@ -63,3 +64,12 @@ class RunDir:
         """Somebody is following this run now: the orphan rule counts from here."""
         with open(self.followed, "w", encoding="utf-8"):
             pass
+
+
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Make the names in the directory `path` last through a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

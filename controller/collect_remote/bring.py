@@ -63,6 +63,8 @@ def _follow(run: Run, log: Log, *, may_go_on: bool) -> tuple[Sent, ...]:
         for event in run.events():
             if event["stage"] == "end":
                 break
+            if event["stage"] == "pack":
+                run.remote.prepare()  # to pull
             log(**event)
     except KeyboardInterrupt as interrupt:
         state = f"run {run.id} goes on: {run.how_to_go_on}" if may_go_on else stopped(run)

@@ -158,9 +158,9 @@ def _numbers(version: str | None) -> tuple[int, ...]:
 
 
 def _release(torch_npu: str | None) -> str:
-    """The entry of the table that stands for a version: its own, without what a build adds."""
-    found = re.match(r"\d+\.\d+\.\d+(?:\.post\d+)?", torch_npu or "")
-    return found.group() if found else ""
+    """The entry of the table that stands for a version: without what a build adds; none for what was no release."""
+    found = re.fullmatch(r"(\d+\.\d+\.\d+(?:\.post\d+)?)(?:\+.*)?", torch_npu or "")
+    return found.group(1) if found else ""
 
 
 def _same_cann(cann: str, listed: str) -> bool:

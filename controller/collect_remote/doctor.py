@@ -14,14 +14,13 @@ from collect_agent import remedies
 from collect_agent.events import MARK
 from collect_agent.npu.look import LATE
 
-from . import containers, deploy, estimate
-from .checks import Check, failed, of_run, ok
+from . import containers, deploy, estimate, probe
+from .checks import Check, connection, failed, of_run, ok
 from .environment import restore
 from .errors import CollectError, EnvironmentUnfit, one_line
 from .inventory import Host, ModelSpec
 from .onhost.reader import INPUT
 from .parallel import at_once
-from .probe import trial
 from .remote import Remote
 from .request import Request, window
 from .survey import Facts, survey
@@ -66,18 +65,19 @@ def examine(host: Host, model: ModelSpec | None = None) -> Report:
             else:
                 checks.append(found)
     except CollectError as error:
-        checks.append(failed("survey" if checks else "connect", error))
+        checks.append(failed("survey", error) if checks else connection.refused(error))
     return Report(host.name, tuple(checks), facts)
 
 
 def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
     """The checks in the order of a collection, whose run imports torch_npu at last; and the facts behind them."""
-    begun = time.monotonic()
     with Remote(host) as remote:
-        yield ok("connect", "the host lets us in", time.monotonic() - begun)
+        assert remote.login is not None  # noqa: S101 - it is open
+        yield from connection.opened(remote.login)
         begun = time.monotonic()
         facts = survey(remote, host, deploy.build().name)
-        yield ok("survey", "the host answers", time.monotonic() - begun)
+        yield connection.first_output(remote.login)
+        yield ok("survey", "the host was looked at", time.monotonic() - begun)
         yield facts
         request = Request(host.name, model.name if model else "")
         needed = estimate.need(request, window(request, model)) if model else estimate.LEAST
@@ -88,10 +88,9 @@ def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
 
 def importing(remote: Remote, facts: Facts) -> Check:
     """Import torch_npu on the host in the environment of a run, in a process of its own."""
-    script = (
-        f"exec {INPUT}<&0\n{restore(facts.environment)}\n"
-        f"{shlex.quote(facts.python)} - {shlex.quote(MARK)} {IMPORT_LIMIT_S:g} <<'TRIAL'\n{trial()}\nTRIAL"
-    )
+    program = probe.packed(probe.trial())
+    start = f"{shlex.quote(facts.python)} - {shlex.quote(MARK)} {IMPORT_LIMIT_S:g}"
+    script = f"exec {INPUT}<&0\n{restore(facts.environment)}\n{start} <<'TRIAL'\n{program}\nTRIAL"
     said = ""
     with containers.stream(remote, facts.container, script) as stream:
         for raw in stream.lines(timeout=IMPORT_LIMIT_S + 30.0):

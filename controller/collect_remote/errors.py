@@ -7,7 +7,9 @@ where it happened (`stage`, `host`) and, for a run that failed, the end of its l
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from collect_agent.failure import Failure
 
@@ -56,6 +58,10 @@ class ConnectError(CollectError):
 
 class UnreachableError(ConnectError):
     """No TCP connection, no SSH banner, or the connection was lost and did not come back."""
+
+
+class LoginHangs(UnreachableError):
+    """We are in, and the account's login scripts do not come to an end; or the network stands still."""
 
 
 class AuthError(ConnectError):
@@ -121,6 +127,15 @@ def from_agent(error: dict[str, str], *, stage: str = "", host: str = "") -> Col
         unfit.kind = error["kind"]
         return unfit
     return classes.get(error["kind"], RunFailed)(message, remedy, stage=stage, host=host)
+
+
+def storage_error(directory: Path, error: OSError) -> StorageError:
+    """What the operating system says of a directory here."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return StorageError(
+        f"cannot write to {directory}: {error.strerror or error}",
+        "free some space, or write elsewhere with --out" if full else "choose a directory you may write to with --out",
+    )
 
 
 def one_line(text: str) -> str:

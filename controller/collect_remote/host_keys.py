@@ -2,7 +2,8 @@
 
 An unknown host is refused unless the user's ssh_config says `StrictHostKeyChecking accept-new` for it; a changed key is
 always refused, with the file and line that holds the old one. known_hosts is read as sshd(8) describes it: patterns,
-negations, hashed names, and @revoked; @cert-authority says nothing to us, who know no certificates.
+negations, hashed names, and @revoked. paramiko asks no server for a certificate: a host that is known by its
+@cert-authority alone is left to the system's ssh.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import paramiko
-
 from .errors import HostKeyError
 from .ssh_config import Hop
+
+REVOKED, AUTHORITY = "@revoked", "@cert-authority"
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A key that is listed for a host: its type, its bytes on the wire, and where it stands."""
+    """A key that is listed for a host: its type, its bytes on the wire, where it stands, and its marker if any."""
 
     kind: str
     blob: bytes
     place: str
-    revoked: bool = False
+    marker: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -38,57 +39,76 @@ class Known:
         return f"{self.kind} SHA256:{digest}"
 
 
-class Policy(paramiko.MissingHostKeyPolicy):
-    """Judges the key that `hop` shows. It is asked about every key: paramiko itself is told of none."""
+class Policy:
+    """Judges the key that `hop` shows."""
 
     def __init__(self, hop: Hop) -> None:
         self._hop = hop
-        self._known = [_pinned(hop)] if hop.host_key is not None else list(_listed(hop))
+        self._known = [pinned(hop)] if hop.host_key is not None else list(listed(hop))
 
     @property
     def kinds(self) -> set[str]:
         """The types of the keys that would be accepted, to be asked for first."""
-        return {known.kind for known in self._known if not known.revoked}
+        return {known.kind for known in self._known if not known.marker}
 
-    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:  # noqa: ARG002
+    def judge(self, kind: str, blob: bytes) -> None:
         """HostKeyError unless the key is the one we know, or may be taken for new."""
-        hop, shown = self._hop, Known(key.get_name(), key.asbytes(), "")
-        same = [known for known in self._known if known.blob == shown.blob]
+        hop, shown = self._hop, Known(kind, blob, "")
+        same = [known for known in self._known if known.blob == shown.blob and known.marker != AUTHORITY]
         for known in same:
-            if known.revoked:
-                raise HostKeyError(
-                    f"{hop.name} shows the host key {shown.fingerprint}, which {known.place} marks as revoked: "
-                    "somebody may be in between",
-                    "ask who runs the host for its new key",
-                )
-        others = [known for known in self._known if not known.revoked]
+            if known.marker:
+                raise revoked(hop, shown.fingerprint, known.place)
         if same:
             return
+        others = [known for known in self._known if not known.marker]
         if others:
-            raise _changed(hop, shown, min(others, key=lambda known: known.kind != shown.kind))
+            raise changed(hop, shown.fingerprint, min(others, key=lambda known: known.kind != shown.kind))
         if not hop.accept_new:
-            raise HostKeyError(
-                f"{hop.name} is not a known host: it shows {shown.fingerprint}",
-                f"compare it with the host's own, then connect once with `ssh -p {hop.port} {hop.address}`, "
-                "or pin it as `host_key` in the inventory",
-            )
+            authority = next((known.place for known in self._known if known.marker == AUTHORITY), "")
+            raise unknown(hop, shown.fingerprint, authority)
         if hop.new_keys is not None:
             with contextlib.suppress(OSError):  # it is asked again next time, as with ssh
                 hop.new_keys.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 with hop.new_keys.open("a", encoding="utf-8") as file:
-                    file.write(f"{hop.known_as} {key.get_name()} {key.get_base64()}\n")
+                    file.write(f"{hop.known_as} {kind} {base64.b64encode(blob).decode()}\n")
 
 
-def _changed(hop: Hop, shown: Known, known: Known) -> HostKeyError:
+def revoked(hop: Hop, shown: str, place: str) -> HostKeyError:
+    """The server shows a key that `place` forbids. `shown` is its fingerprint."""
+    return HostKeyError(
+        f"{hop.name} shows the host key {shown}, which {place} marks as revoked: somebody may be in between",
+        "ask who runs the host for its new key",
+    )
+
+
+def unknown(hop: Hop, shown: str, authority: str = "") -> HostKeyError:
+    """The server is not known. `authority`: where a certificate authority is listed for it."""
+    if authority:
+        return HostKeyError(
+            f"{hop.name} is known by the certificate authority of {authority} alone, and paramiko takes no "
+            f"certificate; its plain key is {shown}",
+            "write `transport: openssh` in the inventory: the system's ssh checks the certificate; "
+            "or pin the plain key as `host_key`",
+        )
+    return HostKeyError(
+        f"{hop.name} is not a known host: it shows {shown}",
+        f"compare it with the host's own, then connect once with `ssh -p {hop.port} {hop.address}`, "
+        "or pin it as `host_key` in the inventory",
+    )
+
+
+def changed(hop: Hop, shown: str, known: Known) -> HostKeyError:
+    """The server shows another key than the one that is `known`."""
     mend = "pin the new key there" if hop.host_key is not None else f"run `ssh-keygen -R '{hop.known_as}'`"
     return HostKeyError(
-        f"{hop.name} shows the host key {shown.fingerprint}, but {known.place} says {known.fingerprint}: "
+        f"{hop.name} shows the host key {shown}, but {known.place} says {known.fingerprint}: "
         "somebody may be in between",
         f"ask who runs the host; if the change is meant, {mend}",
     )
 
 
-def _pinned(hop: Hop) -> Known:
+def pinned(hop: Hop) -> Known:
+    """The key that the inventory names for this server. HostKeyError when it is none."""
     known = _key(hop.host_key or "", "host_key in the inventory")
     if known is None:
         raise HostKeyError(
@@ -98,20 +118,21 @@ def _pinned(hop: Hop) -> Known:
     return known
 
 
-def _listed(hop: Hop) -> Iterator[Known]:
+def listed(hop: Hop) -> Iterator[Known]:
+    """Every line of the known_hosts files that means this server."""
     for path in hop.known_hosts:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
         for number, line in enumerate(lines, 1):
             fields = line.split()
             marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
             names, key = "".join(fields[:1]), " ".join(fields[1:3])
-            if marker in ("", "@revoked") and not names.startswith("#") and matches(hop.known_as, names):
-                known = _key(key, f"{path}:{number}", revoked=bool(marker))
+            if marker in ("", REVOKED, AUTHORITY) and not names.startswith("#") and matches(hop.known_as, names):
+                known = _key(key, f"{path}:{number}", marker)
                 if known is not None:  # a bad line spoils no other
                     yield known
 
 
-def _key(text: str, place: str, *, revoked: bool = False) -> Known | None:
+def _key(text: str, place: str, marker: str = "") -> Known | None:
     """A public key as it is written: its type, a blank, its bytes in base64, perhaps a comment."""
     kind, *rest = text.split()[:2] or [""]
     try:
@@ -120,7 +141,7 @@ def _key(text: str, place: str, *, revoked: bool = False) -> Known | None:
         return None
     # The bytes begin with the type, its length in front.
     head = len(kind).to_bytes(4, "big") + kind.encode()
-    return Known(kind, blob, place, revoked) if kind and blob.startswith(head) and len(blob) > len(head) else None
+    return Known(kind, blob, place, marker) if kind and blob.startswith(head) and len(blob) > len(head) else None
 
 
 def matches(host: str, names: str) -> bool:

@@ -1,52 +1,64 @@
 """Which keys we offer a server: those of the named files, by ourselves or through ssh-agent, then the agent's others.
 
-A key that is encrypted is only ever used by the agent. It is recognised there by its public half, which stands beside
-the file (FILE.pub) or, readable by everybody, in front of the encrypted part of OpenSSH's own format (PROTOCOL.key).
+A key that is encrypted is used by the agent, or its passphrase is asked for where there is a terminal. The agent's is
+recognised by its public half, which stands beside the file (FILE.pub) or, readable by everybody, in front of the
+encrypted part of OpenSSH's own format (PROTOCOL.key). A certificate is offered before its bare key, as ssh does.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import paramiko
-from cryptography.exceptions import UnsupportedAlgorithm
-from paramiko.pkey import UnknownKeyType
+from paramiko.agent import AgentKey
+from paramiko.pkey import PublicBlob
 
+from . import passphrase
 from .errors import AuthError
+from .key_files import NeedsPassphrase, Unusable, body, private_key, public_half, unlock
+from .ssh_agent import Agent
 from .ssh_config import Hop
-
-_MAGIC = b"openssh-key-v1\0"
-
-
-class Unusable(Exception):
-    """A file that gives no key: why, and what to do about it."""
-
-    def __init__(self, why: str, remedy: str) -> None:
-        super().__init__(why)
-        self.why, self.remedy = why, remedy
 
 
 @dataclass(frozen=True, slots=True)
+class Encrypted:
+    """A key in a file that wants a passphrase, which is asked for when its turn comes."""
+
+    path: Path
+    certificates: tuple[Path, ...]
+
+
+@dataclass(slots=True)
 class Identities:
-    """What is offered to one server, in this order. paramiko's `auth_strategy`."""
+    """What is offered to one server, in this order; what had to be left out."""
 
     user: str
-    keys: tuple[tuple[str, paramiko.PKey], ...]
-    unusable: tuple[Unusable, ...]
+    keys: list[tuple[str, paramiko.PKey | Encrypted]]
+    unusable: list[Unusable]
 
     @property
     def names(self) -> str:
         return ", ".join(name for name, _ in self.keys) or "none"
 
+    @property
+    def with_rsa(self) -> bool:
+        return any(isinstance(key, paramiko.PKey) and key.get_name().startswith("ssh-rsa") for _, key in self.keys)
+
     def authenticate(self, transport: paramiko.Transport) -> None:
         """Log in with the first key that is accepted. paramiko.AuthenticationException when none is."""
         refusal = paramiko.AuthenticationException("there is no key to offer")
-        for name, key in self.keys:
+        waiting, self.keys = self.keys, []
+        while waiting:
+            name, key = waiting.pop(0)
+            if isinstance(key, Encrypted):
+                waiting[:0] = self._unlocked(key)
+                continue
+            self.keys.append((name, key))
             try:
                 left = transport.auth_publickey(self.user, key)
             except paramiko.AuthenticationException as error:
@@ -57,92 +69,84 @@ class Identities:
                 if left:
                     raise AuthError(
                         f"the host accepts the key {name}, and asks for {' or '.join(left)} as well",
-                        "a log-in without a second step is needed: ask who runs the host for one",
+                        "write `transport: openssh` in the inventory and run it on a terminal, where ssh can ask you; "
+                        "or ask who runs the host for a log-in without a second step",
                     )
                 return
             if not transport.is_active():
                 break
         raise refusal
 
+    def _unlocked(self, key: Encrypted) -> list[tuple[str, paramiko.PKey | Encrypted]]:
+        """The key as it is offered, if its passphrase is given."""
+        try:
+            return list(_with_certificates(str(key.path), unlock(key.path), key.certificates))
+        except Unusable as problem:
+            self.unusable.append(problem)
+            return []
+
 
 @contextlib.contextmanager
 def identities(hop: Hop) -> Iterator[Identities]:
     """What to offer `hop`; the agent stays connected meanwhile. AuthError for a useless key of the inventory."""
-    try:
-        agent = paramiko.Agent()
-        held = {key.blob: key for key in agent.get_keys()}
-    except (paramiko.SSHException, OSError):
-        held, agent = {}, None
-    keys: list[tuple[str, paramiko.PKey]] = []
-    unusable = []
+    agent = Agent(hop.agent)
+    found, held = Identities(hop.user, [], []), dict(agent.held)
+    locked: list[tuple[str, paramiko.PKey | Encrypted]] = []
     try:
         for path in hop.identity_files:
             try:
-                public = public_half(path)
-                key = held.pop(public, None) if public else None
-                keys.append((f"{path} in ssh-agent", key) if key else (str(path), private_key(path)))
+                found.keys += _of_file(path, held, hop.certificates)
             except Unusable as problem:
-                if hop.identity_named:
+                if isinstance(problem, NeedsPassphrase) and passphrase.may_ask():
+                    locked.append((str(path), Encrypted(path, hop.certificates)))
+                elif hop.identity_named:
                     raise AuthError(f"{hop.name}: identity_file {problem.why}", problem.remedy) from problem
-                unusable.append(problem)  # as with ssh, another key may do
+                else:
+                    found.unusable.append(problem)  # as with ssh, another key may do
         if not hop.identities_only:
-            keys += [(f"{key.comment or key.get_name()} in ssh-agent", key) for key in held.values()]
-        yield Identities(hop.user, tuple(keys), tuple(unusable))
+            found.keys += [(f"{key.comment or key.get_name()} in ssh-agent", key) for key in held.values()]
+        found.keys += locked
+        yield found
     finally:
-        if agent is not None:
-            agent.close()
+        agent.close()
 
 
-def private_key(path: Path) -> paramiko.PKey:
-    """The key in a file, with its certificate if there is one. Unusable when it is encrypted, or none."""
-    correct = "correct `identity_file`: the path of a private key on this machine"
-    try:
-        return paramiko.PKey.from_path(path)
-    except OSError as error:
-        raise Unusable(f"{path} cannot be read: {error.strerror}", correct) from error
-    except (TypeError, paramiko.PasswordRequiredException) as error:  # cryptography misses the password's type
-        raise Unusable(
-            f"{path} is encrypted, and ssh-agent does not hold its key", f"load it with `ssh-add {path}`"
-        ) from error
-    except (ValueError, UnsupportedAlgorithm, paramiko.SSHException, UnknownKeyType) as error:
-        if _public_line(path):
-            raise Unusable(
-                f"{path} is a public key, and ssh-agent does not hold its private one",
-                f"load it with ssh-add, or {correct}",
-            ) from error
-        raise Unusable(f"{path} holds no private key that can be used", correct) from error
+def _of_file(
+    path: Path, held: dict[bytes, Any], certificates: Sequence[Path]
+) -> list[tuple[str, paramiko.PKey | Encrypted]]:
+    """What a named file stands for: certificates and key of the agent, taken out of `held`, or its own."""
+    public = public_half(path)
+    key = held.pop(public, None) if public else None
+    if public is None or key is None:
+        return list(_with_certificates(str(path), private_key(path), certificates))
+    own = [blob for blob, other in held.items() if other.public_blob and body(public) in blob]
+    return [
+        *((f"{path} in ssh-agent, by certificate", held.pop(blob)) for blob in own),
+        *_with_certificates(f"{path} in ssh-agent", key, [path.with_name(path.name + "-cert.pub"), *certificates]),
+    ]
 
 
-def public_half(path: Path) -> bytes | None:
-    """The public key that belongs to a file, as it goes over the wire; None when the file does not tell."""
-    return _enclosed(path) or _public_line(path) or _public_line(path.with_name(path.name + ".pub"))
+def _with_certificates(
+    name: str, key: paramiko.PKey, certificates: Sequence[Path]
+) -> Iterator[tuple[str, paramiko.PKey]]:
+    """The key under every certificate that is made out for it, then alone."""
+    bare = _bare(key)
+    blobs = [key.public_blob] if key.public_blob else []
+    for path in certificates:
+        with contextlib.suppress(OSError, ValueError):
+            blob = PublicBlob.from_file(str(path))
+            if body(bare.asbytes()) in blob.key_blob and blob not in blobs:
+                blobs.append(blob)
+    for blob in blobs:
+        under = _bare(key)
+        under.public_blob = blob
+        yield f"{name} by certificate", under
+    yield name, bare
 
 
-def _enclosed(path: Path) -> bytes | None:
-    try:
-        lines = path.read_bytes().split(b"\n")
-        data = base64.b64decode(b"".join(line.strip() for line in lines if not line.startswith(b"-----")))
-    except (OSError, binascii.Error, ValueError):
-        return None
-    if not data.startswith(_MAGIC):
-        return None
-    rest = data[len(_MAGIC) :]
-    for _ in ("cipher", "key derivation", "its options"):
-        _, rest = _string(rest)
-    return _string(rest[4:])[0] or None  # behind the number of keys
-
-
-def _string(data: bytes) -> tuple[bytes, bytes]:
-    """A string of the wire format, its length in four bytes in front, and what comes after it."""
-    end = 4 + int.from_bytes(data[:4], "big")
-    return data[4:end], data[end:]
-
-
-def _public_line(path: Path) -> bytes | None:
-    """The key of a file that holds a public one: its type, a blank, its bytes in base64."""
-    try:
-        kind, text = path.read_text(encoding="utf-8").split()[:2]
-        blob = base64.b64decode(text, validate=True)
-    except (OSError, ValueError):
-        return None
-    return blob if _string(blob)[0] == kind.encode() else None
+def _bare(key: paramiko.PKey) -> paramiko.PKey:
+    """The same key without a certificate."""
+    # One of the agent asks its inner key for what it does not have, before it has one: it cannot be copied.
+    bare = AgentKey(key.agent, key.blob, key.comment) if isinstance(key, AgentKey) else copy.copy(key)
+    bare.public_blob = None
+    return bare

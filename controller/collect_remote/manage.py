@@ -95,7 +95,7 @@ def clean(
 
 
 def _deployed(remote: Remote, host: Host) -> Deployed:
-    return Deployed(remote, Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name)))
+    return Deployed(remote, Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name, more=True)))
 
 
 def _find(deployed: Deployed, run_id: str) -> Listed:

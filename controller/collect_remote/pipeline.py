@@ -70,7 +70,7 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
         run, _ = _planned(request, host, plan, _new_id(), remote, log, detached=True)
         try:
             with contextlib.closing(run.events()) as events:
-                event = next(events)
+                event = next(event for event in events if event["stage"] != "created")
         except KeyboardInterrupt as interrupt:
             raise Interrupted(f"interrupted: {stopped(run)}") from interrupt
         if event["stage"] == "end" and event.get("status") != "done":
@@ -167,7 +167,7 @@ def _plan(request: Request, host: Host) -> Plan:
 def _prepare(request: Request, host: Host, remote: Remote, log: Log) -> tuple[Facts, tuple[Verdict, ...]]:
     """What the host is like, and what may be used on it; NoFreeDevice when nobody wants to wait, or would in vain."""
     log(stage="survey")
-    facts = Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name))
+    facts = Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name, more=True))
     name = facts.container.name if facts.container else None
     found = {"python": facts.python, "why": facts.python_why, "cann": facts.cann_version, "setup": list(facts.setup)}
     log(stage="survey", container=name, **found)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import functools
+import zlib
 from importlib import resources
 
 
@@ -12,9 +15,22 @@ def _program(*names: str) -> str:
     return look + "".join("\n" + onhost.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in names)
 
 
-SURVEY = _program("reader", "uploaded", "pythons", "output", "facts")
-OUTSIDE = _program("reader", "uploaded", "outside")
+@functools.cache
+def survey() -> str:
+    return _program("reader", "uploaded", "pythons", "output", "facts")
 
 
+@functools.cache
+def outside() -> str:
+    return _program("reader", "uploaded", "outside")
+
+
+@functools.cache
 def trial() -> str:
     return _program("reader", "trial")
+
+
+def packed(program: str) -> str:
+    """The program in less than half its bytes: on a far link the script of the survey has to go out at once."""
+    text = base64.b64encode(zlib.compress(program.encode(), 9)).decode()
+    return f'import base64, zlib\nexec(zlib.decompress(base64.b64decode("{text}")))'

@@ -14,6 +14,7 @@ TITLES = {
     "survey": "looking at the host",
     "choose": "choosing a device",
     "start": "starting the run",
+    "created": "the run is there",
     "follow": "following the run",
     "stop": "stopping the run",
     "clean": "removing what has ended",

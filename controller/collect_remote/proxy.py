@@ -12,12 +12,16 @@ class Proxy:
     """The running command. `socket` is our end of it: a real one, so that its end is noticed and time-outs hold."""
 
     def __init__(self, command: str) -> None:
-        """Start `command` by a shell, as ssh does."""
+        """Start `command` by a shell, as ssh does.
+
+        It stays in our session, where it may ask on the terminal; a Ctrl-C there, which stops a run over the
+        connection, does not end it.
+        """
         self.socket, theirs = socket.socketpair()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the proxy
         with theirs:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", f"exec {command}"],
+                ["/bin/sh", "-c", f"trap '' INT; exec {command}"],
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=self._said,

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from .cli import explain
 from .errors import CollectError, Interrupted
 from .inventory import Host, load
+from .say import explain
 
 
 def run(usage: str | None, ask: Callable[[Host], object]) -> int:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from collect_agent.events import MARK
 
-from .errors import CollectError, EnvironmentUnfit, UnreachableError
+from .errors import CollectError, EnvironmentUnfit, LoginHangs
 
 BEGIN_S = 20.0  # for the login scripts; nothing of ours runs before they are over
 BEGUN = MARK + "begun"
@@ -27,31 +26,24 @@ _LAST_LINE = "# collect-remote: the script ends"
 # Inside single quotes none of this means anything to sh, csh, fish or zsh: no quote, no backslash, no exclamation mark.
 # "bash" in quotes is no alias. -p: it takes no functions, no options and no BASH_ENV from the environment. One stream
 # for output and errors keeps their order, and their lines whole. head reads in blocks, not byte by byte as bash does.
-_COMMAND = """\
+COMMAND = f"""\
 exec "bash" --norc --noprofile -p -c '\
-exec 2>&1; echo; echo "{started}"; \
-while IFS= read -r line; do \
-if [ "$line" = "{first}" ]; then echo "{begun}"; eval "$(head -c {size})"; exit; fi; \
-done; exit 1'"""
+exec 2>&1; echo; echo "{_STARTED}"; \
+while IFS= read -r line; do case "$line" in "{_FIRST_LINE} "*) \
+echo "{BEGUN}"; eval "$(head -c "${{line##* }}")"; exit;; \
+esac; done; exit 1'"""
+# A shell that an rc file put in place of the one with our command takes its commands from the input: the same one.
+_HEAD = "\n" * _SPARE_LINES + f"{COMMAND} || exit\n"
 
 
-class Wrapped(NamedTuple):
-    """A script as it goes to a host: the command for the login shell, and what its standard input gets."""
+def stdin(script: str) -> bytes:
+    """What `COMMAND` gets on its standard input to run `script` (bash), whose own input is what is sent after that.
 
-    command: str
-    stdin: bytes
-
-
-def wrap(script: str) -> Wrapped:
-    """`script` (bash) is the body of a function, which `return` leaves. Its input is what is sent after `stdin`.
-
-    When all of it is there, a line `BEGUN` is printed, and then the script runs.
+    The script is the body of a function, which `return` leaves. When all of it is there, a line `BEGUN` is printed, and
+    then it runs.
     """
     body = f"main() {{\nset +o posix\n{script}\n}}\nmain\n{_LAST_LINE}".encode()
-    command = _COMMAND.format(started=_STARTED, first=_FIRST_LINE, begun=BEGUN, size=len(body))
-    # A shell that an rc file put in place of the one with our command takes its commands from the input: the same one.
-    head = "\n" * _SPARE_LINES + f"{command} || exit\n{_FIRST_LINE}\n"
-    return Wrapped(command, head.encode() + body)
+    return f"{_HEAD}{_FIRST_LINE} {len(body)}\n".encode() + body
 
 
 def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectError:
@@ -64,12 +56,12 @@ def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectErr
     words = [line for line in said if line and line not in (_STARTED, _LAST_LINE)]
     printed = f"; the last that was printed: {words[-1]}" if words else ""
     if _STARTED in said or _LAST_LINE in said:  # our bash waits in vain; or something prints what it should have got
-        return (UnreachableError if status is None else EnvironmentUnfit)(
+        return (LoginHangs if status is None else EnvironmentUnfit)(
             f"the login scripts of {login} take the input that is for the command",
             "look for `read`, `cat` and `exec <` in its rc files; do that on a terminal alone: [ -t 0 ]",
         )
     if status is None:
-        return UnreachableError(
+        return LoginHangs(
             f"the login scripts of {login} are not over after {BEGIN_S:g} s: they wait for input, or hang{printed}",
             f"see where `ssh {login} true` hangs; do that on a terminal alone: [ -t 0 ]",
         )

@@ -1,33 +1,33 @@
-"""How to reach a host: what the inventory says, over what `ssh` itself would do with the same name.
-
-`ssh -G` is asked where an `ssh` is installed: it knows Include, Match and every default. Elsewhere paramiko's own
-parser serves, which knows neither Include nor most of Match.
-"""
+"""How to reach a host: what the inventory says, over what `ssh` itself would do with the same name."""
 
 from __future__ import annotations
 
 import getpass
-import os
-import pwd
 import re
-import shutil
-import subprocess
-from dataclasses import dataclass
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import ConnectError
 from .inventory import Host
+from .ssh_settings import restrictions, settings_of
 
 SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-SSH_TIMEOUT_S = 10  # `ssh -G` runs whatever a `Match exec` names
 MOST_HOPS = 8
+# Where ssh_config says nothing: ssh's own default is to send no sign of life at all.
+ALIVE_INTERVAL_S, ALIVE_COUNT = 15.0, 3
+CONNECT_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
     """One SSH connection to make, everything resolved. Times are seconds.
 
-    `identity_named`: the inventory names its key. `new_keys`: the file that takes the key of a new host.
+    `identity_named`: the inventory names its key. `new_keys`: the file that takes the key of a new host. `agent` is the
+    socket of ssh-agent: a path, `SSH_AUTH_SOCK` or another `$VARIABLE` for the one it names, or `none`. `algorithms`:
+    what ssh_config allows, where it does not leave that to ssh; by kind: kex, ciphers, keys (the host's), pubkeys.
+    `ciphers`: all that ssh would offer, where there is an ssh.
     """
 
     name: str
@@ -45,6 +45,32 @@ class Hop:
     accept_new: bool
     host_key: str | None
     connect_timeout: float
+    certificates: tuple[Path, ...] = ()
+    agent: str = "SSH_AUTH_SOCK"
+    alive_interval: float = ALIVE_INTERVAL_S
+    alive_count: int = ALIVE_COUNT
+    algorithms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ciphers: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """What to call it in messages."""
+        return f"{self.name} ({self.user}@{self.address}:{self.port})"
+
+    def proxy_line(self) -> str:
+        """Its ProxyCommand with the tokens replaced, which `ssh -G` leaves to whoever runs it. ConnectError."""
+        tokens = {"%": "%", "h": self.address, "n": self.name, "p": str(self.port), "r": self.user}
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] not in tokens:
+                raise ConnectError(
+                    f"the ProxyCommand {self.proxy_command!r} has %{found[1]}, which is not supported",
+                    f"use only {', '.join(f'%{token}' for token in tokens)} in it, "
+                    "or write `transport: openssh` in the inventory",
+                )
+            return tokens[found[1]]
+
+        return re.sub("%(.?)", value, self.proxy_command or "")
 
     @property
     def known_as(self) -> str:
@@ -74,16 +100,15 @@ def route(host: Host) -> list[Hop]:
     return hops
 
 
+def overrides(host: Host) -> list[str]:
+    """What the inventory says of the way, as options of ssh."""
+    said = {"-p": host.port, "-l": host.user, "-J": host.jump}
+    return [word for option, value in said.items() if value is not None for word in (option, str(value))]
+
+
 def resolve(host: Host) -> Hop:
     """The last hop, to `host` itself. ConnectError when ssh refuses its own configuration."""
-    overrides = []
-    if host.port is not None:
-        overrides += ["-p", str(host.port)]
-    if host.user is not None:
-        overrides += ["-l", host.user]
-    if host.jump is not None:
-        overrides += ["-J", host.jump]
-    settings = _settings(host.address, overrides)
+    settings = settings_of(host.address, overrides(host))
     identity_files = (host.identity_file,) if host.identity_file else _paths(settings.get("identityfile", []))
     return _hop(
         host.address,
@@ -102,8 +127,7 @@ def resolve_jump(spec: str) -> Hop:
         name, _, port = place[1:].replace("]:", "]").partition("]")
     else:
         name, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
-    overrides = (["-l", user] if user else []) + (["-p", port] if port else [])
-    settings = _settings(name, overrides)
+    settings = settings_of(name, (["-l", user] if user else []) + (["-p", port] if port else []))
     return _hop(
         name,
         settings,
@@ -139,7 +163,6 @@ def _hop(
     address, user = one("hostname", name), one("user", getpass.getuser())
     if not port.isdigit():
         raise ConnectError(f"the port of {name} is no number: {port!r}", "mend ~/.ssh/config or the inventory")
-    tokens = {"%": "%", "h": address, "n": name, "p": port, "r": user}
     return Hop(
         name=name,
         address=address,
@@ -149,89 +172,20 @@ def _hop(
         identity_named=identity_named,
         identities_only=identities_only,
         jumps=() if jump == "none" else tuple(jump.split(",")),
-        proxy_command=None if command == "none" or jump != "none" else _expanded(command, tokens),
+        proxy_command=None if command == "none" or jump != "none" else command,
         known_hosts=(*own, *system),
         new_keys=own[0] if own else None,
         alias=None if alias == "none" else alias,
         accept_new=one("stricthostkeychecking", "ask") in ("accept-new", "no", "off", "false"),
         host_key=host_key,
-        connect_timeout=float(timeout) if timeout.isdigit() and int(timeout) else 20.0,
+        connect_timeout=_positive(timeout, CONNECT_TIMEOUT_S),
+        certificates=tuple(Path(file).expanduser() for file in settings.get("certificatefile", [])),
+        agent=one("identityagent", "SSH_AUTH_SOCK"),
+        alive_interval=_positive(one("serveraliveinterval", "0"), ALIVE_INTERVAL_S),
+        alive_count=round(_positive(one("serveralivecountmax", "0"), ALIVE_COUNT)),
+        algorithms=restrictions(settings),
+        ciphers=tuple(one("ciphers", "").split(",")) if "ciphers" in settings else (),
     )
-
-
-def _expanded(command: str, tokens: dict[str, str]) -> str:
-    """A ProxyCommand with its tokens replaced, which `ssh -G` leaves to whoever runs it."""
-
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in tokens:
-            raise ConnectError(
-                f"the ProxyCommand {command!r} has %{found[1]}, which is not supported",
-                f"use only {', '.join(f'%{token}' for token in tokens)} in it",
-            )
-        return tokens[found[1]]
-
-    return re.sub("%(.?)", value, command)
-
-
-def _settings(name: str, overrides: list[str]) -> dict[str, list[str]]:
-    """ssh_config for `name`: keyword in lower case -> values, repeated keywords in order."""
-    config = Path("~/.ssh/config").expanduser()
-    ssh = shutil.which("ssh")
-    if ssh is None:
-        return _paramiko_settings(name, overrides, config)
-    # ssh takes its home from the user database and not from $HOME; where they differ, $HOME is meant.
-    account = pwd.getpwuid(os.getuid()).pw_dir
-    chosen = ["-F", str(config) if config.exists() else os.devnull] if Path(account) != Path.home() else []
-    # A name is data, never an option, whatever it begins with.
-    try:
-        result = subprocess.run(
-            [ssh, "-G", *chosen, *overrides, "--", name],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-            timeout=SSH_TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ConnectError(
-            f"`ssh -G {name}` gives no answer within {SSH_TIMEOUT_S} s",
-            f"see what `Match exec` in {config} runs",
-        ) from error
-    if result.returncode:
-        raise _rejected(name, result.stderr, config)
-    settings: dict[str, list[str]] = {}
-    for line in result.stdout.splitlines():
-        key, _, value = line.partition(" ")
-        settings.setdefault(key, []).append(value.replace(account + "/.ssh/", "~/.ssh/"))
-    return settings
-
-
-def _rejected(name: str, said: str, config: Path) -> ConnectError:
-    """Errors of configuration files name a line; others are about what the inventory made us ask for."""
-    lines = [line for line in said.strip().splitlines() if not line.startswith("Pseudo-terminal")]
-    why = "; ".join(lines)
-    if re.search(r"\bline [0-9]+\b|configuration option", why):
-        return ConnectError(f"ssh rejects its configuration for {name}: {why}", f"mend {config}, then try `ssh {name}`")
-    return ConnectError(
-        f"ssh cannot make out how to reach {name!r}: {why}",
-        "correct `address`, `user`, `port` or `jump` in the inventory (a jump host is written [user@]host[:port])",
-    )
-
-
-def _paramiko_settings(name: str, overrides: list[str], config: Path) -> dict[str, list[str]]:
-    import paramiko
-
-    # The first value of a keyword holds, and other values are made from it: ours come first.
-    keys = {"-p": "Port", "-l": "User", "-J": "ProxyJump"}
-    ours = "".join(f"    {keys[key]} {value}\n" for key, value in zip(overrides[::2], overrides[1::2], strict=True))
-    try:
-        theirs = config.read_text(encoding="utf-8", errors="replace") if config.exists() else ""
-        found = paramiko.SSHConfig.from_text(f"Host *\n{ours}\nHost *\n{theirs}").lookup(name)
-    except paramiko.ConfigParseError as error:
-        raise ConnectError(f"cannot read {config}: {error}", "mend it, or install the ssh client") from error
-    settings = {key: list(value) if key == "identityfile" else [str(value)] for key, value in found.items()}
-    settings.setdefault("identityfile", ["~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"])
-    return settings
 
 
 def _paths(values: list[str]) -> tuple[Path, ...]:
@@ -240,5 +194,14 @@ def _paths(values: list[str]) -> tuple[Path, ...]:
     return tuple(path for path in paths if path.is_file() or path.with_name(path.name + ".pub").is_file())
 
 
+def _positive(text: str, default: float) -> float:
+    return float(text) if text.isdigit() and int(text) else default
+
+
 def _yes(settings: dict[str, list[str]], key: str) -> bool:
     return settings.get(key, ["no"])[0] == "yes"
+
+
+def dial(hop: Hop) -> socket.socket:
+    """A TCP connection to `hop`. Raises what `socket.create_connection` raises."""
+    return socket.create_connection((hop.address, hop.port), timeout=hop.connect_timeout)

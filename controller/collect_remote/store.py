@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collect_agent.pack import sync_directory
+from collect_agent.rundir import sync_directory
 
-from .errors import UsageError
-from .transfer import storage_error
+from .errors import UsageError, storage_error
 
 ROOT = Path("profiles")
 MANIFEST = "manifest.json"

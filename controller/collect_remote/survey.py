@@ -13,10 +13,10 @@ from collect_agent.events import MARK
 from . import containers
 from .containers import Box
 from .environment import kept
-from .errors import CollectError, EnvironmentUnfit, UnreachableError, noise_error, one_line
+from .errors import CollectError, EnvironmentUnfit, noise_error, one_line
 from .inventory import Host
 from .remote import Remote
-from .survey_script import script
+from .survey_script import HANGS_S, script
 
 OLDEST_PYTHON = (3, 8)
 PATIENCE_S = 90.0
@@ -114,45 +114,40 @@ class _Told:
     def last(self) -> str:
         return self.noise[-1] if self.noise else "nothing was printed"
 
-    def unfinished(self, how: str, rule: str) -> CollectError | None:
+    def unfinished(self) -> CollectError | None:
         """The error of a sourced script that never came back."""
         if len(self.begun) == len(self.sourced):
             return None
         return EnvironmentUnfit(
-            f"{self.begun[-1]} {how}", f"it must {rule}: mend it, or name another under `setup` in the inventory"
+            f"{self.begun[-1]} ended the shell that sourced it",
+            "it must not call exit: mend it, or name another under `setup` in the inventory",
         )
 
 
-def survey(remote: Remote, host: Host, agent: str) -> Facts:
-    """Ask the host. `agent` is the file name of the agent that may be there already.
+def survey(remote: Remote, host: Host, agent: str, *, more: bool = False) -> Facts:
+    """Ask the host. `agent` is the file name of the agent that may be there already. `more`: other scripts will follow.
 
     EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing, ends the shell or
     never ends itself; StorageError when the host has no space for as much as that.
     """
-    told = _Told(host)
-    with (
-        containers.ask(remote, host, script(host, agent), agent)
-        if host.container
-        else remote.stream(script(host, agent)) as stream
-    ):
-        try:
-            for raw in stream.lines(timeout=PATIENCE_S):
-                # A login script may have printed something without an end of line in front of the mark.
-                before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
-                word, _, detail = answer.partition(" ")
-                told.noise += filter(None, [one_line(before)])
-                if word in _COMPLAINTS:
-                    raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last, told.place)
-                told.take(word, detail)
-                if told.is_whole:
-                    return _facts(told, tuple(line for line in stream.greeting if line and MARK.strip() not in line))
-                if told.facts is None and told.boxed and told.boxed.left:
-                    break
-        except UnreachableError as silence:
-            hangs = told.unfinished(f"did not end within {PATIENCE_S:g} s", "end by itself and ask for nothing")
-            raise (remote.is_open and hangs) or silence from silence
+    told, asked = _Told(host), script(host, agent)
+    with containers.ask(remote, host, asked, agent) if host.container else remote.stream(asked) as stream:
+        if more:
+            remote.prepare()
+        for raw in stream.lines(timeout=PATIENCE_S):
+            # A login script may have printed something without an end of line in front of the mark.
+            before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
+            word, _, detail = answer.partition(" ")
+            told.noise += filter(None, [one_line(before)])
+            if word in _COMPLAINTS:
+                raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last, told.place)
+            told.take(word, detail)
+            if told.is_whole:
+                return _facts(told, tuple(line for line in stream.greeting if line and MARK.strip() not in line))
+            if told.facts is None and told.boxed and told.boxed.left:
+                break
     raise (
-        told.unfinished("ended the shell that sourced it", "not call exit")
+        told.unfinished()
         or noise_error(told.noise)
         or EnvironmentUnfit(
             f"the host did not answer the survey: {told.last}",
@@ -201,7 +196,14 @@ def _old_python(version: str) -> CollectError:
     )
 
 
-_COMPLAINTS = {"no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
+def _hangs(path: str, _: str, __: str) -> CollectError:
+    return EnvironmentUnfit(
+        f"{path} did not end within {HANGS_S} s and was killed",
+        "it must end by itself and ask for nothing: mend it, or name another under `setup` in the inventory",
+    )
+
+
+_COMPLAINTS = {"hangs": _hangs, "no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
 
 
 def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:

@@ -10,10 +10,10 @@ import shlex
 
 from collect_agent.events import MARK
 
+from . import probe
 from .environment import PLAIN_SHELL, quoted
 from .inventory import Host
 from .onhost.reader import INPUT
-from .probe import SURVEY
 
 DEFAULT_WORKDIR = "~/collect_remote"
 # Of root, of the user, and of images.
@@ -26,12 +26,14 @@ INTERPRETERS = (
     "$HOME/anaconda3/bin/python3",
     "/opt/conda/bin/python3",
 )
+HANGS_S = 60  # a script that is sourced
 # Lists of folders of which nothing may get lost: CANN and the user both need theirs.
 LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
+# The names are led by cr_: what is sourced has names of its own.
 _FUNCTIONS = r"""
-tell() { printf '\n%s%s\n' "$mark" "$*"; }
-append() { # NAME FOLDERS: those of them that the list NAME does not have yet, behind the others
+cr_tell() { printf '\n%s%s\n' "$cr_mark" "$*"; }
+cr_append() { # NAME FOLDERS: those of them that the list NAME does not have yet, behind the others
     local IFS=: folder
     set -f
     for folder in $2; do
@@ -39,16 +41,32 @@ append() { # NAME FOLDERS: those of them that the list NAME does not have yet, b
     done
     set +f
 }
-use() { # SCRIPT: source it as the user's shell would
-    local libraries=$LD_LIBRARY_PATH modules=$PYTHONPATH
-    tell use "$1"
+cr_use() { # SCRIPT: source it as the user's shell would
+    local cr_libraries=$LD_LIBRARY_PATH cr_modules=$PYTHONPATH cr_guard
+    cr_tell use "$1"
+    cr_guard "$1" <&0 &
+    cr_guard=$!
+    disown
     . "$1" </dev/null >/dev/null 2>&1
     set +eufvxC
-    tell used "$1"
-    append LD_LIBRARY_PATH "$libraries"
-    append PYTHONPATH "$modules"
+    kill "$cr_guard"
+    cr_tell used "$1"
+    cr_append LD_LIBRARY_PATH "$cr_libraries"
+    cr_append PYTHONPATH "$cr_modules"
 }
-rank() { # VERSION of CANN -> REPLY, which grows with it as text: 8.0.RC3.alpha001 < 8.0.RC3 < 8.0.0 < 8.0.1 < 8.1.RC1
+cr_guard() { # SCRIPT: when it does not end, or nobody listens any more (our input ends), end it with all it started
+    local guard=$BASHPID
+    read -r -t HANGS_S _
+    [ $? -le 128 ] || cr_tell hangs "$1"
+    kill -KILL $(cr_descendants $$) $$
+}
+cr_descendants() { # PID: its processes, but not the guard and what that runs
+    local pid
+    for pid in $(<"/proc/$1/task/$1/children"); do
+        [ "$pid" = "$guard" ] || { echo "$pid"; cr_descendants "$pid"; }
+    done
+}
+cr_rank() { # VERSION of CANN -> REPLY, which grows with it as text: 8.0.RC3.alpha001 < 8.0.RC3 < 8.0.0 < 8.1.RC1
     local text=${1,,} number= index
     [[ $text =~ ^([0-9]+)(\.([0-9]+))?(\.([0-9]+))?(\.([0-9]+))?(.*)$ ]] || { REPLY=; return; }
     text=${BASH_REMATCH[8]}
@@ -62,35 +80,35 @@ rank() { # VERSION of CANN -> REPLY, which grows with it as text: 8.0.RC3.alpha0
     done
     REPLY=${number}9
 }
-consider() { # TOOLKIT SCRIPT: the version of a toolkit is the name of its real directory
+cr_consider() { # TOOLKIT SCRIPT: the version of a toolkit is the name of its real directory
     local version
     [ -r "$2" ] || return
     version=$(cd -P -- "$1" 2>/dev/null && echo "${PWD##*/}")
     version=${version#cann-}
-    tell cann "$version $2"
-    rank "$version"
+    cr_tell cann "$version $2"
+    cr_rank "$version"
     if [ -z "$newest" ] || [[ $REPLY > $best ]]; then newest=$2 best=$REPLY; fi
 }
-toolkit() { # the newest, unless the session has one already
+cr_toolkit() { # the newest, unless the session has one already
     local base folder newest= best=
     [ -n "$ASCEND_TOOLKIT_HOME" ] && command -v msprof >/dev/null 2>&1 && return
     for base in BASES; do
-        consider "$base/ascend-toolkit/latest" "$base/ascend-toolkit/set_env.sh"
-        consider "$base/cann" "$base/cann/set_env.sh"
+        cr_consider "$base/ascend-toolkit/latest" "$base/ascend-toolkit/set_env.sh"
+        cr_consider "$base/cann" "$base/cann/set_env.sh"
         for folder in "$base"/cann-[0-9]* "$base"/ascend-toolkit/[0-9]*; do
-            if [ -r "$folder/set_env.sh" ]; then consider "$folder" "$folder/set_env.sh"
-            else consider "$folder" "$folder/bin/setenv.bash"; fi
+            if [ -r "$folder/set_env.sh" ]; then cr_consider "$folder" "$folder/set_env.sh"
+            else cr_consider "$folder" "$folder/bin/setenv.bash"; fi
         done
     done
-    [ -z "$newest" ] || use "$newest"
+    [ -z "$newest" ] || cr_use "$newest"
 }
-acceleration() { # CANN's nnal
+cr_acceleration() { # CANN's nnal
     local base
     for base in BASES; do
-        if [ -r "$base/nnal/atb/set_env.sh" ]; then use "$base/nnal/atb/set_env.sh"; return; fi
+        if [ -r "$base/nnal/atb/set_env.sh" ]; then cr_use "$base/nnal/atb/set_env.sh"; return; fi
     done
 }
-driver() { # its libraries, which no set_env.sh of CANN adds
+cr_driver() { # its libraries, which no set_env.sh of CANN adds
     local place=/usr/local/Ascend name value folder
     if [ -r /etc/ascend_install.info ]; then
         while IFS='=' read -r name value; do
@@ -98,10 +116,10 @@ driver() { # its libraries, which no set_env.sh of CANN adds
         done </etc/ascend_install.info
     fi
     for folder in "$place"/driver/lib64{,/common,/driver}; do
-        [ ! -d "$folder" ] || append LD_LIBRARY_PATH "$folder"
+        [ ! -d "$folder" ] || cr_append LD_LIBRARY_PATH "$folder"
     done
 }
-""".replace("BASES", " ".join(f'"{base}"' for base in BASES))
+""".replace("BASES", " ".join(f'"{base}"' for base in BASES)).replace("HANGS_S", str(HANGS_S))
 
 
 def script(host: Host, agent: str) -> str:
@@ -112,15 +130,15 @@ def script(host: Host, agent: str) -> str:
     return f"""
 {PLAIN_SHELL}
 exec {INPUT}<&0
-mark={shlex.quote(MARK)}
+cr_mark={shlex.quote(MARK)}
 {_FUNCTIONS}
-probe() {{ # PYTHON REASON
-    "$1" - "$mark" {workdir} {shlex.quote(agent)} {named} "$2" {models} <<'PROBE'
-{SURVEY}
+cr_probe() {{ # PYTHON REASON
+    "$1" - "$cr_mark" {workdir} {shlex.quote(agent)} {named} "$2" {models} <<'PROBE'
+{probe.packed(probe.survey())}
 PROBE
 }}
 {_setup(host)}
-driver
+cr_driver
 {_exports(host)}
 {_run(host)}
 """
@@ -139,9 +157,9 @@ def home_quoted(path: str) -> str:
 
 def _setup(host: Host) -> str:
     if not host.setup:
-        return "toolkit\nacceleration"
+        return "cr_toolkit\ncr_acceleration"
     return "\n".join(
-        f"if [ -r {file} ]; then use {file}; else tell no-setup {file}; return; fi"
+        f"if [ -r {file} ]; then cr_use {file}; else cr_tell no-setup {file}; return; fi"
         for file in map(home_quoted, host.setup)
     )
 
@@ -149,7 +167,7 @@ def _setup(host: Host) -> str:
 def _exports(host: Host) -> str:
     """The inventory's `env`, which has the last word; lists are added to."""
     return "\n".join(
-        f"append {name} {quoted(value)}" if name in LISTS else f"export {name}={quoted(value)}"
+        f"cr_append {name} {quoted(value)}" if name in LISTS else f"export {name}={quoted(value)}"
         for name, value in host.env.items()
     )
 
@@ -165,15 +183,15 @@ first=
 for python in {programs}; do
     command -v "$python" >/dev/null 2>&1 || continue
     first=${{first:-$python}}
-    {{ better=$(probe "$python" "" 3>&1 >&4); status=$?; }} 4>&1
+    {{ better=$(cr_probe "$python" "" 3>&1 >&4); status=$?; }} 4>&1
     if [ $status = 0 ] && [ -n "$better" ]; then
         python=${{better%%$'\\t'*}}
         export PATH="${{python%/*}}:$PATH"
-        probe "$python" "${{better#*$'\\t'}}"
+        cr_probe "$python" "${{better#*$'\\t'}}"
         status=$?
     fi
     [ $status != 0 ] || return
 done
-[ -n "$first" ] || {{ tell no-python {home_quoted(host.python or "python3")}; return; }}
-tell no-facts "$("$first" --version 2>&1 | head -n 1)"
+[ -n "$first" ] || {{ cr_tell no-python {home_quoted(host.python or "python3")}; return; }}
+cr_tell no-facts "$("$first" --version 2>&1 | head -n 1)"
 """

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from .errors import UnreachableError
+from .errors import LoginHangs, UnreachableError
 from .remote import Remote
 
 LONGEST_PAUSE_S = 15.0
@@ -27,10 +27,15 @@ class Tenacity:
         self._since, self._pause = time.monotonic(), 0.0
 
     def persist(self, ask: Callable[[], T]) -> T:
-        """What `ask` returns, asked again after every loss. Raises the last loss when the time is over."""
+        """What `ask` returns, asked again after every loss. Raises the last loss when the time is over.
+
+        A login that hangs is none: it would again.
+        """
         while True:
             try:
                 return ask()
+            except LoginHangs:
+                raise
             except UnreachableError as lost:
                 self.recover(lost)
 

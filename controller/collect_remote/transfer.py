@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import shutil
@@ -11,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import StorageError, TransferError, UnreachableError
+from .errors import StorageError, TransferError, UnreachableError, storage_error
 from .remote import Stream
 from .run import Run, events
 from .tenacity import Tenacity
@@ -35,7 +34,11 @@ def pull(run: Run, files: Sequence[Sent], directory: Path, on_progress: Callable
         on_progress(done, of)
 
     with Sink(directory, files) as sink:
-        return tenacity.persist(lambda: _rest(run, files, sink, moved))
+        while True:
+            try:
+                return _rest(run, files, sink, moved)
+            except UnreachableError as lost:
+                tenacity.recover(lost)
 
 
 def _rest(run: Run, files: Sequence[Sent], sink: Sink, on_progress: Callable[[int, int], None]) -> Stream:
@@ -132,11 +135,3 @@ def _make_room(directory: Path, size: int) -> None:
             f"not enough space in {directory}: need {(size + MARGIN_BYTES) >> 20} MiB, have {free >> 20} MiB",
             "free some, or write elsewhere with --out",
         )
-
-
-def storage_error(directory: Path, error: OSError) -> StorageError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return StorageError(
-        f"cannot write to {directory}: {error.strerror or error}",
-        "free some space, or write elsewhere with --out" if full else "choose a directory you may write to with --out",
-    )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness import Outcome, Tool, gone
+from harness import Outcome, Tool, command_line, gone
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -22,7 +22,18 @@ Clean = Callable[..., None]
 VALUE = "s3cr3t-4711"
 
 IDS = [
-    *("connect", "survey", "login-noise", "python", "torch-npu", "torch-version", "python-version", "cann-version"),
+    *(
+        "connect",
+        "login",
+        "first-output",
+        "survey",
+        "login-noise",
+        "python",
+        "torch-npu",
+        "torch-version",
+        "python-version",
+        "cann-version",
+    ),
     *("driver-version", "cann", "msprof", "output-path", "output-writable", "output-space", "output-inodes"),
     *("output-files", "output-owner", "output-mode", "output-database", "output-file-system", "devices", "import"),
 ]
@@ -261,7 +272,7 @@ def test_an_import_that_hangs_goes_with_the_doctor(host: Start, tool: Tool, asse
     tool.inventory(ascend)
     process = tool.start("doctor", "--host", "ascend01")
     until = time.monotonic() + 30
-    while not any(b"import torch, torch_npu" in commandline(pid) for pid in ascend.processes()):
+    while not any(b"import torch, torch_npu" in command_line(pid) for pid in ascend.processes()):
         assert time.monotonic() < until
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -270,8 +281,31 @@ def test_an_import_that_hangs_goes_with_the_doctor(host: Start, tool: Tool, asse
     assert gone(ascend.processes, patience_s=10)
 
 
-def commandline(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+def test_the_steps_of_the_login_and_their_times(host: Start, tool: Tool, client_home: Path) -> None:
+    gate, ascend = host("gate"), host()
+    (client_home / ".ssh" / "config").write_text(
+        f"Host gate\n  HostName {gate.address}\n  Port {gate.port}\n  User {gate.user}\n"
+        f"  IdentityFile {gate.identity_file}\n  UserKnownHostsFile {gate.known_hosts}\n"
+    )
+    tool.inventory(ascend, entries={"ascend01": {"jump": "gate"}})
+    outcome, entry = doctor(tool)
+    assert outcome.status == 0, outcome.out
+    steps = [check(entry, name) for name in ("connect", "login", "first-output")]
+    assert all(step["seconds"] > 0 for step in steps)
+    assert "gate > " in steps[0]["message"]
+
+
+def test_the_systems_ssh_tells_the_login_as_one(host: Start, tool: Tool) -> None:
+    tool.inventory(host(), entries={"ascend01": {"transport": "openssh"}})
+    outcome, entry = doctor(tool)
+    assert (outcome.status, [found["id"] for found in entry["checks"]]) == (0, [n for n in IDS if n != "login"])
+
+
+def test_a_refused_login_and_a_slow_one(host: Start, tool: Tool) -> None:
+    ascend = host(accept_key=False)
+    tool.inventory(ascend)
+    outcome, entry = doctor(tool)
+    assert (outcome.status, [(c["id"], c["verdict"]) for c in entry["checks"]]) == (3, [("login", "failure")])
+    ascend.set_state(accept_key=True, rc="sleep 5.2\n")
+    outcome, entry = doctor(tool)
+    assert (outcome.status, check(entry, "first-output")["verdict"]) == (0, "warning")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import tarfile
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from harness import Outcome, Tool, one_error
+from harness import Outcome, Tool, command_line, gone, one_error
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -306,3 +308,19 @@ def mounted(host: Start, **options: Any) -> SimHost:
     if os.getuid() != 0:
         pytest.skip("a /usr/local of the host's own needs root")
     return host(**options)
+
+
+@pytest.mark.parametrize("transport", ["paramiko", "openssh"])
+def test_an_interrupt_ends_a_script_that_hangs(host: Start, tool: Tool, transport: str) -> None:
+    ascend = host()
+    (ascend.home / "my_env.sh").write_text("sleep 600\n")
+    tool.inventory(ascend, entries={"ascend01": {"setup": "~/my_env.sh", "transport": transport}})
+    process = tool.start("--host", "ascend01", "--model", "llama")
+    until = time.monotonic() + 20
+    while not any(b"sleep" in command_line(pid) for pid in ascend.processes()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert gone(ascend.processes, patience_s=10)

@@ -92,7 +92,7 @@ def test_a_failed_run_without_data_keeps_its_log_only(host: Start, tool: Tool) -
     faulty(tool, ascend, "open('big', 'wb').write(b'x' * 1000000); " + RAISES)
     assert tool.collect(model="faulty").status == 6
     (run,) = (ascend.workdir / "runs").iterdir()
-    assert {path.name for path in run.iterdir()} - {"followed"} == {"plan.json", "events.jsonl", "run.log"}
+    assert {path.name for path in run.iterdir()} - {"followed"} == {"plan.json", "events.jsonl", "run.log", "pid.json"}
 
 
 @pytest.mark.parametrize("then", ["time.sleep(60)", "os._exit(0)"], ids=["goes-on", "ends"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,6 +109,7 @@ def test_interrupted_twice_leaves_at_once(host: Start, tool: Tool) -> None:
     outcome = end(process, said)
     assert outcome.status == 130
     assert "may still be going on" in outcome.err
+    assert re.search(r"`collect-remote stop \S+ --host ascend01` ends it", outcome.err)
     assert gone(ascend.processes, patience_s=20), "the first request is carried out all the same"
 
 

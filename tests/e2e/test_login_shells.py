@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from collect_remote import load_inventory, shell
-from collect_remote.errors import CollectError, EnvironmentUnfit, UnreachableError
+from collect_remote.errors import CollectError, EnvironmentUnfit, LoginHangs
 from collect_remote.remote import Remote
 from collect_remote.survey import Facts, survey
 from harness import Tool, gone, one_error
@@ -184,7 +184,7 @@ def test_what_never_ends_is_named_in_time(
     host: Start, tool: Tool, monkeypatch: pytest.MonkeyPatch, name: str, rc: str, message: str, remedy: str
 ) -> None:
     monkeypatch.setattr(shell, "BEGIN_S", 2.0)
-    assert type(refused(host(login_shell=name, rc=rc), tool, message, remedy)) is UnreachableError
+    assert type(refused(host(login_shell=name, rc=rc), tool, message, remedy)) is LoginHangs
 
 
 def test_a_host_without_bash(host: Start, tool: Tool) -> None:

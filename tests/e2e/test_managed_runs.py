@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -119,6 +120,26 @@ def test_the_run_of_a_killed_controller_is_gone_on_with(lab: Lab, assert_clean: 
     outcome = lab.ask("attach", run)
     assert outcome.status == 0, outcome.err
     assert outcome.document["run_id"] == run
+
+
+def test_a_run_on_a_host_that_stays_away_is_brought_later(lab: Lab, assert_clean: Clean) -> None:
+    process = lab.tool.start("--host", "ascend01", "--model", "gated", "--json", "--reconnect-for", "2s")
+    assert process.stderr is not None
+    said = "".join(itertools.takewhile(lambda line: "loading the model" not in line, process.stderr))
+    lab.host.kill_server()
+    out, err = process.communicate(timeout=60)
+    (run,) = (path.name for path in (lab.host.workdir / "runs").iterdir())
+    lost = one_error(
+        Outcome(process.returncode, out, said + err),
+        3,
+        message="lost the connection and could not get it back",
+        remedy=f"`collect-remote attach {run} --host ascend01` follows it, `collect-remote stop {run} --host ascend01`",
+    )
+    assert lost["kind"] == "UnreachableError"
+    lab.host.restart_server()
+    lab.go()
+    outcome = lab.ask("attach", run)
+    assert outcome.status == 0, outcome.err
 
 
 def test_a_run_is_stopped_by_its_id(lab: Lab, tmp_path: Path, assert_clean: Clean) -> None:

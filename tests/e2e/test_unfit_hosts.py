@@ -1,11 +1,9 @@
-"""Hosts that cannot be reached, or cannot do the job: told before anything is uploaded."""
+"""Hosts that cannot do the job: told before anything is uploaded."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,73 +13,6 @@ from simhost import SimHost
 
 Start = Callable[..., SimHost]
 Clean = Callable[..., None]
-
-
-# --- the connection ---------------------------------------------------------------------------------------------------
-
-
-def test_unreachable_host(tool: Tool, assert_clean: Clean) -> None:
-    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": 1}})
-    one_error(tool.collect(), 3, message="connection refused", remedy="port")
-    assert_clean()
-
-
-def test_a_name_that_does_not_resolve(tool: Tool) -> None:
-    tool.inventory(entries={"ascend01": {"address": "no-such-host.invalid"}})
-    one_error(tool.collect(), 3, message="does not resolve", remedy="address")
-
-
-def test_refused_key(host: Start, tool: Tool, assert_clean: Clean) -> None:
-    ascend = host(accept_key=False)
-    tool.inventory(ascend)
-    one_error(tool.collect(), 3, message="refused the login.*id_ed25519", remedy="ssh -p")
-    assert_clean(ascend)
-
-
-def test_changed_host_key_names_file_and_line(host: Start, tool: Tool, client_home: Path, assert_clean: Clean) -> None:
-    ascend = host(announce_own_key=False)
-    known = client_home / ".ssh" / "known_hosts"
-    known.write_text("# ours\n" + ascend.known_hosts.read_text())
-    tool.inventory(entries={"ascend01": {**ascend.inventory_entry(), "host_key": None}})
-    tool_inventory = tool.directory / "inventory.yaml"
-    tool_inventory.write_text(tool_inventory.read_text().replace("host_key: null", "x_unused: 1"))
-    one_error(tool.collect(), 3, message=r"shows the host key .*known_hosts:2 says", remedy="ssh-keygen -R")
-    assert_clean(ascend)
-
-
-def test_changed_pinned_host_key(host: Start, tool: Tool) -> None:
-    tool.inventory(host(announce_own_key=False))
-    one_error(tool.collect(), 3, message="host_key in the inventory says", remedy="pin the new key")
-
-
-def test_unknown_host_key_is_refused_with_its_fingerprint(host: Start, tool: Tool) -> None:
-    ascend = host()
-    entry = {key: value for key, value in ascend.inventory_entry().items() if key != "host_key"}
-    tool.inventory(entries={"ascend01": entry})
-    one_error(tool.collect(), 3, message="not a known host.*SHA256:", remedy="host_key")
-
-
-def test_an_identity_file_that_is_no_key(host: Start, tool: Tool) -> None:
-    ascend = host()
-    tool.inventory(ascend, entries={"ascend01": {"identity_file": "no_such_key"}})
-    one_error(tool.collect(), 3, message="identity_file .*no_such_key cannot be read", remedy="identity_file")
-
-
-def test_a_proxy_command_that_works_and_one_that_does_not(host: Start, tool: Tool, client_home: Path) -> None:
-    ascend = host()
-    carry = "import socket,sys,threading,os\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])))\n"
-    carry += "def up():\n while d:=os.read(0,65536): s.sendall(d)\n s.shutdown(1)\n"
-    carry += "threading.Thread(target=up,daemon=True).start()\nwhile d:=s.recv(65536): os.write(1,d)\n"
-    (client_home / "carry.py").write_text(carry)
-    tool.inventory(ascend)
-    config = client_home / ".ssh" / "config"
-    config.write_text(f"Host 127.0.0.1\n    ProxyCommand {sys.executable} {client_home}/carry.py %h %p\n")
-    outcome = tool.collect("--dry-run")
-    assert outcome.status == 0, outcome.err
-    config.write_text("Host 127.0.0.1\n    ProxyCommand echo no way out >&2; exit 1\n")
-    one_error(tool.collect(), 3, message="ProxyCommand brings no connection: no way out", remedy="try it: echo")
-
-
 # What npu-smi prints when it cannot talk to the driver; some releases exit with 0.
 REFUSED = {"npu_smi_text": "dcmi module initialize failed. ret is -8005\n", "npu_smi_status": 0}
 

@@ -80,7 +80,22 @@ def test_looking_and_managing_leave_nothing_at_all(host: Start, tool: Tool) -> N
     ascend = host()
     tool.inventory(ascend)
     before = everything(ascend)
-    for command in ("devices", "runs", "clean"):
+    for command in ("devices", "runs", "clean", "doctor"):
         assert tool(command, "--host", "ascend01").status == 0
     assert everything(ascend) == before
     assert not (ascend.workdir / "runs").exists()
+
+
+def test_a_run_that_is_left_alone_and_one_that_is_stopped(host: Start, tool: Tool) -> None:
+    ascend = host()
+    (tool.directory / "mine.py").write_text("FAILS = False\n" + MODEL)
+    tool.inventory(
+        ascend,
+        models={"mine": {"adapter": "./mine.py"}},
+        entries={"ascend01": {"env": {"PYTHONPATH": project(ascend)}}},
+    )
+    before = everything(ascend)
+    for command in ("attach", "stop"):
+        run = tool.collect("--detach", model="mine").document["run_id"]
+        assert tool(command, run, "--host", "ascend01").status == 0
+    assert everything(ascend) == before

@@ -99,17 +99,18 @@ class OpenSshServer:
     def _try(self, port: int, deadline: float) -> bool:
         banner = self._folder / "banner"
         banner.write_text(self.banner, encoding="utf-8")
-        # Of a setting that is there twice, sshd takes the first.
         config = "".join(f"{name} {value}\n" for name, value in self.settings.items())
         if self.banner:
             config += f'Banner "{banner}"\n'
-        config += CONFIG.format(
+        ours = CONFIG.format(
             port=port,
             address=self._address,
             folder=self._folder,
             user=pwd.getpwuid(os.getuid()).pw_name,
             session=shlex.quote(str(self._session)),
         )
+        # Of a setting that is there twice, sshd takes the first, but of some (MaxStartups) the last.
+        config += "".join(line for line in ours.splitlines(True) if line.split()[0] not in self.settings)
         if version() >= (9, 8):  # it would lock out 127.0.0.1 after a few refused keys
             config += "PerSourcePenalties no\n"
         (self._folder / "sshd_config").write_text(config, encoding="utf-8")

@@ -42,6 +42,7 @@ def test_a_host_needs_no_more_than_its_name(inventory: Write) -> None:
         identity_file=None,
         jump=None,
         host_key=None,
+        transport="paramiko",
         setup=(),
         python=None,
         env={},
@@ -64,6 +65,7 @@ all:
       identity_file: keys/id_ed25519
       jump: me@gateway:22
       host_key: {PUBLIC_KEY} root@ascend01
+      transport: openssh
       setup: [/opt/cann/set_env.sh, /opt/nnal/set_env.sh]
       python: /opt/venv/bin/python
       env: {{OMP_NUM_THREADS: 8, MASK: 0x0F, EMPTY: ""}}
@@ -82,6 +84,7 @@ all:
         identity_file=tmp_path / "keys/id_ed25519",
         jump="me@gateway:22",
         host_key=PUBLIC_KEY,
+        transport="openssh",
         setup=("/opt/cann/set_env.sh", "/opt/nnal/set_env.sh"),
         python="/opt/venv/bin/python",
         env={"OMP_NUM_THREADS": "8", "MASK": "0x0F", "EMPTY": ""},

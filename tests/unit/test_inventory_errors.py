@@ -56,6 +56,7 @@ MISTAKES = [
     ('all: {hosts: {h: {workdir: §"a\\nb"}}}', "line break", "one line"),
     ("all: {hosts: {h: {user: §' '}}}", "user is an empty text", "inherited"),
     ("all: {hosts: {h: {address: §-oProxyCommand=x}}}", "'-oProxyCommand=x'", "leading '-'"),
+    ("all: {hosts: {h: {transport: §fabric}}}", "there is no transport 'fabric'", "paramiko, openssh"),
     ("all: {hosts: {h: {identity_file: §~nobody-here/x}}}", "identity_file", "write the path out"),
     ("all: {hosts: {h: {setup: §{a: b}}}}", "setup must be text", "plain text"),
     ("all: {hosts: {h: {setup: [§7]}}}", "this item must be text", "quote"),

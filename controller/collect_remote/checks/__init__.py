@@ -11,10 +11,10 @@ from ..devices import Wish
 from ..estimate import LEAST, Need
 from ..inventory import ModelSpec
 from ..survey import Facts
-from . import container, devices, models, output, software
+from . import connection, container, devices, models, output, software
 from .check import Check, Verdict, failed, ok, warned
 
-__all__ = ["Check", "Verdict", "failed", "of_host", "of_run", "ok", "require", "warned"]
+__all__ = ["Check", "Verdict", "connection", "failed", "of_host", "of_run", "ok", "require", "warned"]
 
 
 def of_host(facts: Facts, need: Need = LEAST, model: ModelSpec | None = None) -> Iterator[Check]:

@@ -28,8 +28,7 @@ KEPT = (
 
 def ask(remote: Remote, host: Host, script: str, agent: str) -> Stream:
     """Survey the container of `host` with `script`, and the host itself, in one round trip."""
-    hop = shell.wrap(script)
-    return _with_input(remote.stream(find.script(host, hop, agent)), hop)
+    return _with_input(remote.stream(find.script(host, agent)), script)
 
 
 def stream(remote: Remote, box: Box | None, script: str, *, going: bool = False, outside: str = "") -> Stream:
@@ -40,19 +39,17 @@ def stream(remote: Remote, box: Box | None, script: str, *, going: bool = False,
     """
     if box is None:
         return remote.stream(script)
-    hop = shell.wrap(script)
+    entering = shlex.join(box.command("sh", "-c", shell.COMMAND))
     # Not by exec: what is open for others here is closed when the program inside has ended.
-    entering = f"{shlex.join(box.command('sh', '-c', hop.command))} {KEEPER}>&-" if outside else ""
-    stream = remote.stream(
-        f"{PLAIN_SHELL}\n{outside}\n{entering or 'exec ' + shlex.join(box.command('sh', '-c', hop.command))}"
-    )
+    last = f"{entering} {KEEPER}>&-" if outside else f"exec {entering}"
+    stream = remote.stream(f"{PLAIN_SHELL}\n{outside}\n{last}")
     stream.expect(lambda said, status: says.not_entered(box.name, box.runtime, said, status, going=going))
-    return _with_input(stream, hop)
+    return _with_input(stream, script)
 
 
-def _with_input(stream: Stream, hop: shell.Wrapped) -> Stream:
+def _with_input(stream: Stream, script: str) -> Stream:
     try:
-        stream.send(hop.stdin)
+        stream.send(shell.stdin(script))
     except BaseException:
         stream.close()
         raise

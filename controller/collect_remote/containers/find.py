@@ -6,11 +6,10 @@ import shlex
 
 from collect_agent.events import MARK
 
-from .. import shell
+from .. import probe, shell
 from ..environment import PLAIN_SHELL
 from ..inventory import Host
 from ..inventory.values import RUNTIMES
-from ..probe import OUTSIDE
 from ..survey_script import DEFAULT_WORKDIR, INTERPRETERS
 
 LABEL = "label:"
@@ -59,11 +58,11 @@ def runtimes(host: Host) -> tuple[str, ...]:
     return (host.container_runtime,) if host.container_runtime else RUNTIMES
 
 
-def script(host: Host, hop: shell.Wrapped, agent: str) -> str:
-    """For the host: find the container, look at the host's devices, and meanwhile run `hop` inside.
+def script(host: Host, agent: str) -> str:
+    """For the host: find the container, look at the host's devices, and meanwhile run a script inside.
 
-    The input of the script is what `hop` gets. `agent`: the file name of the agent that may be there already. Our
-    directory on the host is that of a host without containers, because `workdir` is a path inside.
+    The input of this script is that of `shell.COMMAND` inside. `agent`: the file name of the agent that may be there
+    already. Our directory on the host is that of a host without containers, because `workdir` is a path inside.
     """
     wanted = host.container or ""
     label = wanted.removeprefix(LABEL) if wanted.startswith(LABEL) else ""
@@ -75,14 +74,14 @@ label={shlex.quote(label)} wanted={shlex.quote(wanted)}
 {_FIND}
 outside() {{
     BOX=$inspected "$python" - "$mark" {shlex.quote(DEFAULT_WORKDIR)} {shlex.quote(agent)} <<'OUTSIDE' ||
-{OUTSIDE}
+{probe.packed(probe.outside())}
 OUTSIDE
         tell unfit-outside "$("$python" --version 2>&1 | head -n 1)"
 }}
 find_engine && find_container && find_python || return
 exec 5>&1
 exec 4< <(outside)
-"$engine" exec -i {user} "$wanted" sh -c {shlex.quote(hop.command)} 4<&- 5>&-
+"$engine" exec -i {user} "$wanted" sh -c {shlex.quote(shell.COMMAND)} 4<&- 5>&-
 tell left "$?"
 cat <&4
 """

@@ -30,9 +30,10 @@ class Host:
     """One host: how to reach it, its environment, its models.
 
     None means that the inventory does not say it: the default of ssh or of the host holds. `host_key` is a pinned
-    public key, "type base64". `setup` are scripts on the host to source before anything else. `python` and `workdir`
-    are paths on the host, `identity_file` is one here. `container` is the name or id of one on the host in which
-    everything runs, or "label:KEY=VALUE"; then those paths are paths in it.
+    public key, "type base64". `transport` is "paramiko" or "openssh", the system's ssh. `setup` are scripts on the host
+    to source before anything else. `python` and `workdir` are paths on the host, `identity_file` is one here.
+    `container` is the name or id of one on the host in which everything runs, or "label:KEY=VALUE"; then those paths
+    are paths in it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Host:
     identity_file: Path | None
     jump: str | None
     host_key: str | None
+    transport: str
     setup: tuple[str, ...]
     python: str | None
     env: Mapping[str, str]

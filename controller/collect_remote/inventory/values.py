@@ -12,6 +12,7 @@ from .document import Node
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+TRANSPORTS = ("paramiko", "openssh")
 RUNTIMES = ("docker", "podman", "nerdctl")
 _KEY_TYPE = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+")
 
@@ -100,6 +101,14 @@ def host_key(node: Node) -> str:
     if kind != fields[0].encode():
         raise node.error(f"this host key is damaged: it is not of type {fields[0]}", remedy)
     return f"{fields[0]} {fields[1]}"
+
+
+def transport(node: Node) -> str:
+    """What makes the connection."""
+    value = text(node)
+    if value not in TRANSPORTS:
+        raise node.error(f"there is no transport {value!r}", f"write one of {', '.join(TRANSPORTS)}")
+    return value
 
 
 def container(node: Node) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from collect_agent.npu.look import _driver, look
 
-    from .output import file_system, mount, nearest, space, use
+    from .output import file_system, nearest, space, use
     from .pythons import distribution, with_torch_npu
     from .reader import INPUT, lead_own_group, leave_with_reader
     from .uploaded import intact
@@ -114,20 +114,58 @@ def nodes():
     return sorted(int(name.group(1)) for name in found if name)
 
 
-def writable(path):
-    # type: (str) -> bool
-    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+def python(named, why, others):
+    # type: (str, str, List[str]) -> Dict[str, Any]
+    return {
+        "path": named or sys.executable,
+        "version": list(sys.version_info[:3]),
+        "why": why or ("named in the inventory" if named else "python3 on PATH"),
+        "others": others[:5],
+    }
+
+
+def output(workdir):
+    # type: (str) -> Dict[str, Any]
+    """The work directory, or what will hold it."""
+    base = nearest(workdir)
+    may = os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK)
+    free = space(base)
+    return {
+        "workdir": workdir,
+        "workdir_writable": may,
+        "free_bytes": free["bytes"],
+        "free_inodes": free["inodes"],
+        "file_system": file_system(base),
+        "mount": mount(base),
+        "output": use(workdir) if may else None,
+    }
+
+
+def software():
+    # type: () -> Dict[str, Any]
+    cann = os.environ.get("ASCEND_TOOLKIT_HOME") or os.environ.get("ASCEND_HOME_PATH") or None
+    msprof = which("msprof")
+    return {
+        "msprof": msprof,
+        "msprof_py": msprof_py(msprof),
+        "path": os.environ.get("PATH", ""),
+        "visible_devices": os.environ.get("ASCEND_RT_VISIBLE_DEVICES"),
+        "cann": cann,
+        "cann_place": os.path.realpath(cann) if cann else None,
+        "cann_version": first_of(cann, VERSIONS) if cann else None,
+        "driver_version": first_of(_driver(), ["version.info"]),
+    }
 
 
 def main(mark, workdir, agent, named="", why="", *models):
     # type: (str, str, str, str, str, *str) -> None
-    home = os.path.expanduser("~")
     versions = dict((name, version(name)) for name in DISTRIBUTIONS)
-    lacking = sys.version_info < (3, 8) or not (versions["torch"] and versions["torch_npu"])
-    others = list(with_torch_npu(home, dict(os.environ))) if lacking else []
+    old = sys.version_info < (3, 8)
+    lacking = old or not (versions["torch"] and versions["torch_npu"])
+    others = list(with_torch_npu(os.path.expanduser("~"), dict(os.environ))) if lacking else []
     if others and not named and not why:
         kind, program = others[0]
-        problem = "is too old" if sys.version_info < (3, 8) else "has no torch_npu"
+        problem = "is too old" if old else "has no torch_npu"
         os.write(3, "{}\t{}: {} {}".format(program, kind, sys.executable, problem).encode("utf-8"))
         return
     npus = []  # type: List[Dict[str, Any]]
@@ -136,37 +174,16 @@ def main(mark, workdir, agent, named="", why="", *models):
     looking.start()
     leave_with_reader(1, INPUT)
     workdir = os.path.realpath(os.path.expanduser(workdir))
-    base = nearest(workdir)
-    cann = os.environ.get("ASCEND_TOOLKIT_HOME") or os.environ.get("ASCEND_HOME_PATH") or ""
-    msprof, free = which("msprof"), space(base)
     found = {
-        "python": {
-            "path": named or sys.executable,
-            "version": list(sys.version_info[:3]),
-            "why": why or ("named in the inventory" if named else "python3 on PATH"),
-            "others": [program for _, program in others[:5]],
-        },
-        "workdir": workdir,
-        "workdir_writable": writable(base),
-        "free_bytes": free["bytes"],
-        "free_inodes": free["inodes"],
-        "file_system": file_system(base),
-        "mount": mount(base),
-        "output": use(workdir) if writable(base) else None,
-        "agent_present": intact(os.path.join(workdir, "agent", agent)),
-        "msprof": msprof,
-        "msprof_py": msprof_py(msprof),
-        "path": os.environ.get("PATH", ""),
-        "nodes": nodes(),
-        "visible_devices": os.environ.get("ASCEND_RT_VISIBLE_DEVICES"),
-        "cann": cann or None,
-        "cann_place": os.path.realpath(cann) if cann else None,
-        "cann_version": first_of(cann, VERSIONS) if cann else None,
-        "driver_version": first_of(_driver(), ["version.info"]),
+        "python": python(named, why, [program for _, program in others]),
         "versions": versions,
+        "agent_present": intact(os.path.join(workdir, "agent", agent)),
+        "nodes": nodes(),
         "models": dict((path, unusable(path)) for path in models),
         "environment": environment(),
     }  # type: Dict[str, Any]
+    found.update(output(workdir))
+    found.update(software())
     looking.join()
     found["npu"] = npus[0]
     sys.stdout.write("\n" + mark + "facts " + json.dumps(found) + "\n")

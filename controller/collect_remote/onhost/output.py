@@ -107,12 +107,18 @@ def _work(place, found):
     except (IOError, OSError) as error:
         found["failed"] = "{}: {}".format(doing, error.strerror)
         return
+    found["sqlite"] = _database(os.path.join(place, "probe.db"))
+
+
+def _database(path):
+    # type: (str) -> Optional[str]
+    """What SQLite complains of; None also where this Python has none, which the file system does not answer for."""
     try:
         import sqlite3
-    except ImportError:  # the parser's own Python may have it: that is not for the file system to answer for
-        return
+    except ImportError:
+        return None
     try:
-        database = sqlite3.connect(os.path.join(place, "probe.db"), timeout=2.0)
+        database = sqlite3.connect(path, timeout=2.0)
         try:
             database.execute("PRAGMA synchronous = OFF")
             database.execute("CREATE TABLE probe (value INTEGER)")
@@ -122,4 +128,5 @@ def _work(place, found):
         finally:
             database.close()
     except sqlite3.Error as error:
-        found["sqlite"] = str(error)
+        return str(error)
+    return None

@@ -36,7 +36,7 @@ def test_a_journal_numbers_its_events(run: RunDir) -> None:
     journal.write(stage="end", status="done")
     journal.close()
     lines = [json.loads(line) for line in events.complete_lines(run.events, 0)]
-    assert [(line["seq"], line["stage"]) for line in lines] == [(1, "lease"), (2, "end")]
+    assert [(line["seq"], line["stage"]) for line in lines] == [(1, "created"), (2, "lease"), (3, "end")]
 
 
 @given(st.lists(st.text(alphabet="abc", max_size=5), max_size=5), st.text(alphabet="abc", min_size=1, max_size=5))
@@ -136,7 +136,7 @@ def test_following_starts_behind_what_was_seen(run: RunDir, capsys: pytest.Captu
     for stage in ("lease", "load", "end"):
         journal.write(stage=stage)
     journal.close()
-    assert follow.follow(run, after=1) == 0
+    assert follow.follow(run, after=2) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line[len(events.MARK) :])["stage"] for line in lines] == ["load", "end"]
 
@@ -177,11 +177,11 @@ def test_silence_is_measured_by_our_own_clock(run: RunDir, monkeypatch: pytest.M
 
 
 def test_a_run_without_data_keeps_its_log_only(run: RunDir) -> None:
-    for path in (run.log, run.events, os.path.join(run.work, "model.bin")):
+    for path in (run.log, run.events, run.pid, os.path.join(run.work, "model.bin")):
         Path(path).write_text("x")
     os.mkdir(os.path.join(run.profile, "both"))
     remains.trim(run)
-    assert sorted(os.listdir(run.path)) == ["events.jsonl", "plan.json", "run.log"]
+    assert sorted(os.listdir(run.path)) == ["events.jsonl", "pid.json", "plan.json", "run.log"]
 
 
 def test_a_run_with_data_keeps_everything(run: RunDir) -> None:

@@ -62,6 +62,8 @@ def test_python_and_torch(python: tuple[int, ...], torch: str, fits: bool | None
         ("2.15.0", "9.3.0", None),
         ("2.13.0", None, None),
         ("2.13.0+git1234", "9.2.0", True),
+        ("2.7.1.dev20250724", "8.3.RC1", None),
+        ("2.1.0.rc1", "7.0.RC1", None),
         (None, "9.2.0", None),
     ],
 )

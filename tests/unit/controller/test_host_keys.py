@@ -46,7 +46,7 @@ def line(names: str, key: paramiko.PKey = KEY, marker: str = "") -> str:
 def judge(hop: Hop, text: str = "") -> None:
     if text:
         hop.known_hosts[0].write_text(text)
-    Policy(hop).missing_host_key(paramiko.SSHClient(), hop.known_as, KEY)
+    Policy(hop).judge(KEY.get_name(), KEY.asbytes())
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,11 @@ def test_a_revoked_key_is_refused_even_when_it_is_listed_or_new_ones_are_accepte
 
 
 def test_certificate_authorities_are_no_host_keys(hop: Hop) -> None:
-    with pytest.raises(HostKeyError, match="not a known host"):
+    with pytest.raises(HostKeyError, match=r"certificate authority of \S*known:1 alone") as caught:
         judge(hop, line("*", marker="@cert-authority"))
+    assert "transport: openssh" in caught.value.remedy
+    with pytest.raises(HostKeyError, match="says"):
+        judge(hop, line("*", marker="@cert-authority") + line("npu7.example.com", OTHER))
 
 
 def test_a_new_key_is_kept_where_there_is_a_file(hop: Hop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import signal
@@ -84,6 +85,16 @@ def test_a_named_file_that_gives_no_key_is_named(
         path.write_text(content)
     with pytest.raises(AuthError, match=f"identity_file .*my_key.*{why}"), identities(hop(path)):
         pass
+
+
+def test_a_hardware_key_is_left_to_ssh(tmp_path: Path, client_home: Path) -> None:
+    kind = b"sk-ssh-ed25519@openssh.com"
+    blob = base64.b64encode(len(kind).to_bytes(4, "big") + kind + bytes(50)).decode()
+    (tmp_path / "my_key").write_text("what only the key itself can use\n")
+    (tmp_path / "my_key.pub").write_text(f"{kind.decode()} {blob} me\n")
+    with pytest.raises(AuthError, match="my_key is a hardware key") as caught, identities(hop(tmp_path / "my_key")):
+        pass
+    assert "transport: openssh" in caught.value.remedy
 
 
 def test_one_of_ssh_config_is_passed_over(tmp_path: Path, client_home: Path) -> None:

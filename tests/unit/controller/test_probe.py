@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from collect_remote import deploy
-from collect_remote.probe import SURVEY
-from harness import gone
+from collect_remote import probe as programs
+from harness import command_line, gone
 
 OTHERS = sorted(str(path) for path in (Path.home() / ".pyenv/versions").glob("*/bin/python"))
 
@@ -24,7 +24,7 @@ def test_it_runs_on_any_python_and_tells_its_version(python: str, tmp_path: Path
     (tmp_path / "npu-smi").chmod(0o755)
     done = subprocess.run(
         [python, "-", "::mark:: ", str(tmp_path / "work"), "agent.pyz", ""],
-        input=SURVEY,
+        input=programs.packed(programs.survey()),
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
         text=True,
         capture_output=True,
@@ -51,7 +51,7 @@ def test_a_reader_that_goes_takes_a_hanging_npu_smi_along(tmp_path: Path) -> Non
     )
     assert probe.stdin is not None
     assert probe.stdout is not None
-    probe.stdin.write(SURVEY.encode())
+    probe.stdin.write(programs.packed(programs.survey()).encode())
     probe.stdin.close()
     pids: list[str] = []
     while len(pids) < 2:
@@ -59,20 +59,13 @@ def test_a_reader_that_goes_takes_a_hanging_npu_smi_along(tmp_path: Path) -> Non
         pids = (tmp_path / "pids").read_text().split() if (tmp_path / "pids").exists() else []
     probe.stdout.close()
     assert probe.wait(10) == -signal.SIGKILL
-    assert gone(lambda: [int(pid) for pid in pids if b"sleep" in command(pid)])
-
-
-def command(pid: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    assert gone(lambda: [int(pid) for pid in pids if b"sleep" in command_line(int(pid))])
 
 
 def probed(tmp_path: Path, agent: str = "agent.pyz", site: Path | None = None, command: str = "") -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-S", "-", "::mark:: ", str(tmp_path / "work"), agent, command],
-        input=SURVEY,
+        input=programs.packed(programs.survey()),
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(site or "")},
         text=True,
         capture_output=True,

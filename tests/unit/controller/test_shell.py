@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from collect_remote import shell
-from collect_remote.errors import CollectError, EnvironmentUnfit, UnreachableError
+from collect_remote.errors import CollectError, EnvironmentUnfit, LoginHangs
 from sessions import shells
 
 SCRIPT = """
@@ -35,7 +35,7 @@ def served(command: list[str], stdin: bytes, **options: object) -> tuple[int, by
 
 @pytest.mark.parametrize("name", shells("sh", "dash", "bash", "zsh", "csh", "tcsh", "fish"))
 def test_every_login_shell_hands_over(name: str) -> None:
-    command, stdin = shell.wrap(SCRIPT)
+    command, stdin = shell.COMMAND, shell.stdin(SCRIPT)
     status, out = served([name, "-c", command], stdin + b"mail\n")
     assert status == 7
     assert out.partition(shell.BEGUN.encode() + b"\n")[2] == RAN
@@ -43,18 +43,18 @@ def test_every_login_shell_hands_over(name: str) -> None:
 
 @pytest.mark.parametrize("name", shells("bash", "zsh"))
 def test_a_shell_in_its_place_that_reads_its_commands_hands_over_too(name: str) -> None:
-    status, out = served([name], shell.wrap(SCRIPT).stdin + b"mail\n")
+    status, out = served([name], shell.stdin(SCRIPT) + b"mail\n")
     assert (status, out.partition(shell.BEGUN.encode() + b"\n")[2]) == (7, RAN)
 
 
 def test_one_that_cannot_runs_nothing_of_the_script() -> None:
-    status, out = served(["bash", "--restricted"], shell.wrap(SCRIPT).stdin + b"mail\n")
+    status, out = served(["bash", "--restricted"], shell.stdin(SCRIPT) + b"mail\n")
     assert status != 7
     assert b"ran" not in out
 
 
 def test_the_environment_changes_nothing() -> None:
-    command, stdin = shell.wrap("set -o | grep -E 'errexit|nounset|posix'; type -t cat head")
+    command, stdin = shell.COMMAND, shell.stdin("set -o | grep -E 'errexit|nounset|posix'; type -t cat head")
     environment = {
         "PATH": "/usr/bin:/bin",
         "SHELLOPTS": "errexit:nounset:xtrace",
@@ -71,8 +71,8 @@ def test_the_environment_changes_nothing() -> None:
 
 
 def test_a_script_of_which_a_part_is_missing_does_not_run_at_all() -> None:
-    command, stdin = shell.wrap(SCRIPT)
-    first = stdin.index(b"# collect-remote: the script begins\nmain")
+    command, stdin = shell.COMMAND, shell.stdin(SCRIPT)
+    first = stdin.index(b"# collect-remote: the script begins %d" % (len(stdin) - stdin.index(b"main()")))
     for taken in (1, 64, first):
         assert served(["bash", "-c", command], stdin[taken:] + b"mail\n")[0] == 7
     for taken in (first + 1, first + 40, first + 60, len(stdin) - 3):
@@ -85,11 +85,11 @@ def test_a_script_of_which_a_part_is_missing_does_not_run_at_all() -> None:
 @pytest.mark.parametrize(
     ("said", "status", "kind", "message"),
     [
-        ([], None, UnreachableError, "the login scripts of me@ascend01 are not over after 20 s: they wait for input"),
-        (["Sure?"], None, UnreachableError, "or hang; the last that was printed: Sure?"),
-        (["", shell._STARTED], None, UnreachableError, "the login scripts of me@ascend01 take the input"),
+        ([], None, LoginHangs, "the login scripts of me@ascend01 are not over after 20 s: they wait for input"),
+        (["Sure?"], None, LoginHangs, "or hang; the last that was printed: Sure?"),
+        (["", shell._STARTED], None, LoginHangs, "the login scripts of me@ascend01 take the input"),
         (["", shell._STARTED], 1, EnvironmentUnfit, "the login scripts of me@ascend01 take the input"),
-        (["}", "main", shell._LAST_LINE], None, UnreachableError, "the login scripts of me@ascend01 take the input"),
+        (["}", "main", shell._LAST_LINE], None, LoginHangs, "the login scripts of me@ascend01 take the input"),
         ([], 0, EnvironmentUnfit, "the login of me@ascend01 ended (exit status 0) without a word"),
         (
             ["This account is currently not available."],

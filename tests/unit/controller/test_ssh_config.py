@@ -11,6 +11,7 @@ import pytest
 from collect_remote.errors import ConnectError
 from collect_remote.inventory import Host, load
 from collect_remote.ssh_config import resolve, resolve_jump, route
+from collect_remote.ssh_settings import understood
 
 CONFIG = """
 Host npu
@@ -113,9 +114,11 @@ def test_the_tokens_of_a_proxy_command(tmp_path: Path, client_home: Path) -> Non
         "Host npu\n    HostName 192.0.2.7\n    ProxyCommand carry %h %p %r 100%%\nHost odd\n    ProxyCommand carry %q\n"
     )
     hop = resolve(host(tmp_path, address="npu", port=2200, user="me"))
-    assert hop.proxy_command == "carry 192.0.2.7 2200 me 100%"
-    with pytest.raises(ConnectError, match="%q, which is not supported"):
-        resolve(host(tmp_path, address="odd"))
+    assert hop.proxy_line() == "carry 192.0.2.7 2200 me 100%"
+    odd = resolve(host(tmp_path, address="odd"))  # ssh may know it
+    with pytest.raises(ConnectError, match="%q, which is not supported") as caught:
+        odd.proxy_line()
+    assert "transport: openssh" in caught.value.remedy
 
 
 def test_only_the_first_jump_host_is_reached_as_its_own_entry_says(tmp_path: Path, client_home: Path) -> None:
@@ -125,7 +128,7 @@ def test_only_the_first_jump_host_is_reached_as_its_own_entry_says(tmp_path: Pat
     )
     hops = route(host(tmp_path, address="npu"))
     assert [hop.name for hop in hops] == ["outer", "gate", "inner", "npu"]
-    assert hops[0].proxy_command == "carry outer"
+    assert hops[0].proxy_line() == "carry outer"
 
 
 def test_a_way_that_leads_in_a_circle(tmp_path: Path, client_home: Path) -> None:
@@ -164,7 +167,64 @@ def test_ssh_is_not_waited_for_without_end(
 ) -> None:
     if settings == "no-ssh":
         pytest.skip("only ssh runs commands")
-    monkeypatch.setattr("collect_remote.ssh_config.SSH_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("collect_remote.ssh_settings.SSH_TIMEOUT_S", 0.2)
     (client_home / ".ssh" / "config").write_text('Match exec "sleep 2"\n    Port 1\n')
     with pytest.raises(ConnectError, match="no answer within"):
         resolve(host(tmp_path, address="npu"))
+
+
+def test_everything_that_keeps_a_connection_alive_or_ends_it(tmp_path: Path, client_home: Path) -> None:
+    plain = resolve(host(tmp_path, address="192.0.2.9"))
+    assert (plain.alive_interval, plain.alive_count) == (15.0, 3), "never none at all"
+    (client_home / ".ssh" / "config").write_text(
+        "Host *\n    ServerAliveInterval 5\n    ServerAliveCountMax 2\n    IdentityAgent ~/agent.sock\n"
+        "    CertificateFile ~/.ssh/cert.pub\n"
+    )
+    hop = resolve(host(tmp_path, address="192.0.2.9"))
+    assert (hop.alive_interval, hop.alive_count) == (5.0, 2)
+    assert Path(hop.agent).expanduser() == client_home / "agent.sock" or hop.agent.endswith("/agent.sock")
+    assert hop.certificates == (client_home / ".ssh" / "cert.pub",)
+
+
+def test_algorithms_bind_where_the_user_has_named_them(settings: str, tmp_path: Path, client_home: Path) -> None:
+    assert resolve(host(tmp_path, address="192.0.2.9")).algorithms == {}
+    if settings == "no-ssh":
+        pytest.skip("only ssh works out what + and - mean")
+    (client_home / ".ssh" / "config").write_text(
+        "Host *\n    Ciphers aes256-ctr,aes256-gcm@openssh.com\n    KexAlgorithms -ecdh*\n"
+    )
+    allowed = resolve(host(tmp_path, address="192.0.2.9")).algorithms
+    assert set(allowed) == {"ciphers", "kex"}
+    assert allowed["ciphers"] == ("aes256-ctr", "aes256-gcm@openssh.com")
+    assert "curve25519-sha256" in allowed["kex"]
+    assert not any(name.startswith("ecdh") for name in allowed["kex"])
+
+
+@pytest.mark.parametrize(
+    ("text", "passed_over"),
+    [
+        ("Host a\n    Port 1\n    LogLevel DEBUG\n# Include x\n", []),
+        ("include ~/.ssh/more\nHost a\nciphers=+x\n", ["include", "ciphers"]),
+        ("Match host a user me\nMatch all\nMatch !originalhost b\n", []),
+        (
+            "Match host a exec true\nMatch localnetwork 10.0.0.0/8\nMatch final\n",
+            ["Match exec", "Match localnetwork", "Match final"],
+        ),
+        ("GSSAPIAuthentication yes\nGSSAPIAuthentication no\n", ["GSSAPIAuthentication"]),
+    ],
+)
+def test_what_the_fallback_passes_over(text: str, passed_over: list[str]) -> None:
+    kept, found = understood(text)
+    assert found == passed_over
+    assert len(kept.splitlines()) == len(text.splitlines())
+
+
+def test_a_match_that_the_fallback_cannot_judge_holds_for_no_host(
+    settings: str, tmp_path: Path, client_home: Path
+) -> None:
+    if settings == "ssh":
+        pytest.skip("ssh can judge them")
+    (client_home / ".ssh" / "config").write_text(
+        "Match exec true\n    Port 1\nMatch localnetwork 127.0.0.0/8\n    Port 2\nMatch host 192.0.2.9\n    Port 3\n"
+    )
+    assert resolve(host(tmp_path, address="192.0.2.9")).port == 3

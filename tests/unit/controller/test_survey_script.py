@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,8 @@ import pytest
 from collect_remote import environment
 from collect_remote.environment import kept, masked, restore
 from collect_remote.survey import cann_version
-from collect_remote.survey_script import _FUNCTIONS
+from collect_remote.survey_script import _FUNCTIONS, HANGS_S
+from harness import gone
 
 OLD_TO_NEW = [
     "5.1.RC2",
@@ -52,11 +56,11 @@ def bash(script: str, env: dict[str, str] | None = None) -> str:
 
 
 def test_versions_of_cann_are_ranked_by_their_age() -> None:
-    asked = "\n".join(f"rank {version}; echo $REPLY" for version in OLD_TO_NEW)
+    asked = "\n".join(f"cr_rank {version}; echo $REPLY" for version in OLD_TO_NEW)
     ranks = bash(f"{_FUNCTIONS}\n{asked}").split()
     compared = "\n".join(f"[[ {one} < {two} ]] && echo yes" for one, two in itertools.pairwise(ranks))
     assert bash(compared).split() == ["yes"] * (len(OLD_TO_NEW) - 1)
-    assert bash(f'{_FUNCTIONS}\nrank latest; echo "[$REPLY]"') == "[]\n"
+    assert bash(f'{_FUNCTIONS}\ncr_rank latest; echo "[$REPLY]"') == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,17 @@ def test_versions_of_cann_are_ranked_by_their_age() -> None:
     ],
 )
 def test_a_list_is_added_to(has: str, more: str, then: str) -> None:
-    assert bash(f"{_FUNCTIONS}\nPYTHONPATH='{has}'\nappend PYTHONPATH '{more}'\nprintenv PYTHONPATH") == then + "\n"
+    assert bash(f"{_FUNCTIONS}\nPYTHONPATH='{has}'\ncr_append PYTHONPATH '{more}'\nprintenv PYTHONPATH") == then + "\n"
+
+
+def test_the_driver_is_where_its_installer_wrote_down(tmp_path: Path) -> None:
+    for folder in ("lib64/driver", "lib64/common"):
+        (tmp_path / "place" / "driver" / folder).mkdir(parents=True)
+    (tmp_path / "info").write_text(f"UserName=HwHiAiUser\nDriver_Install_Path_Param={tmp_path}/place\n")
+    functions = _FUNCTIONS.replace("/etc/ascend_install.info", str(tmp_path / "info"))
+    lib64 = f"{tmp_path}/place/driver/lib64"
+    told = bash(f"{functions}\ncr_driver\nprintenv LD_LIBRARY_PATH", {"LD_LIBRARY_PATH": f"/mine:{lib64}/common"})
+    assert told == f"/mine:{lib64}/common:{lib64}:{lib64}/driver\n"
 
 
 def test_exactly_the_captured_environment_comes_back() -> None:
@@ -169,3 +183,61 @@ def test_canns_version(place: str | None, text: str | None, version: str | None)
 
 def test_the_functions_are_no_program(tmp_path: Path) -> None:
     assert bash(_FUNCTIONS, {"HOME": str(tmp_path)}) == ""
+
+
+def listening(program: str) -> subprocess.Popen[str]:
+    """bash as the survey has it: whoever listens keeps its input open."""
+    return subprocess.Popen(
+        ["bash", "--norc", "--noprofile", "-c", program],
+        env={"PATH": "/usr/bin:/bin"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+HANGS = """
+cr_mark=MARK
+cr_use {script}
+cr_tell more
+"""
+
+
+@pytest.mark.parametrize("what", ["sleep 600", "(sleep 600; :) & wait", "sh -c 'sleep 600; :'", "while :; do :; done"])
+@pytest.mark.parametrize("reader", ["stays", "goes"])
+def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path: Path, what: str, reader: str) -> None:
+    hangs = tmp_path / "hangs.sh"
+    hangs.write_text(f"touch {tmp_path}/sourced\nexport MINE={tmp_path}\n{what}\n")
+    limit = "1" if reader == "stays" else "600"
+    program = _FUNCTIONS.replace(f"-t {HANGS_S}", f"-t {limit}") + HANGS.format(script=hangs)
+    with listening(program) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        if reader == "goes":
+            while not (tmp_path / "sourced").exists():
+                time.sleep(0.02)
+            shell.stdin.close()
+        said = shell.stdout.read()
+        assert shell.wait(20) == -signal.SIGKILL
+    assert ("MARKhangs" in said) is (reader == "stays")
+    assert "more" not in said
+    assert gone(lambda: with_environment(f"MINE={tmp_path}".encode()), 5.0)
+
+
+def test_a_script_that_ends_leaves_no_guard_behind(tmp_path: Path) -> None:
+    (tmp_path / "fine.sh").write_text("sleep 0.2 & wait\n")
+    program = f"{_FUNCTIONS}\ncr_mark=MARK\nexport MINE={tmp_path}\ncr_use {tmp_path}/fine.sh\ncr_tell more"
+    with listening(program) as shell:
+        assert shell.stdout is not None
+        said = shell.stdout.read()
+    assert said.split() == ["MARKuse", f"{tmp_path}/fine.sh", "MARKused", f"{tmp_path}/fine.sh", "MARKmore"]
+    assert gone(lambda: with_environment(f"MINE={tmp_path}".encode()), 5.0)
+
+
+def with_environment(variable: bytes) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if variable in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found

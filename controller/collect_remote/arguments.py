@@ -1,0 +1,176 @@
+"""The arguments of every command. Nothing heavy is imported: `--help` is quick."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import __version__, commands
+from .errors import UsageError
+from .request import AIC_METRICS, EXPORTS, PHASES
+
+LONGEST_H = 48
+Add = Callable[..., argparse.ArgumentParser]  # a command: its name, function and help, and its option --host
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)  # `--js` would be --json for some and nothing for others
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"see {self.prog} --help")
+
+
+def _shared_options(absent: Any = None) -> _Parser:
+    """Options that stand before or after a subcommand: `absent` as SUPPRESS keeps what was said before it."""
+    shared = _Parser(add_help=False)
+    shared.add_argument("-i", "--inventory", type=Path, default=absent, metavar="FILE", help="default: inventory.yaml")
+    for name, text in (
+        ("--json", "one JSON document on stdout, everything else on stderr"),
+        ("--debug", "show the traceback of an error"),
+    ):
+        shared.add_argument(name, action="store_true", default=absent or False, help=text)
+    return shared
+
+
+def parser() -> argparse.ArgumentParser:
+    """Parses into a namespace whose `command` is what `commands` has to be called for it."""
+    main = _Parser(
+        prog="collect-remote",
+        parents=[_shared_options()],
+        description="Collect a verified torch_npu profile from a remote Ascend host.",
+        epilog="Exit codes: 0 good, 2 usage or inventory, 3 host unreachable or refused, 4 no free device, "
+        "5 host not fit, 6 run failed, 7 profile not valid, 8 transfer or storage failed, 130 interrupted.",
+    )
+    main.set_defaults(command=commands.collect)
+    main.add_argument("--version", action="version", version=f"collect-remote {__version__}")
+    _add_what_to_collect(main.add_argument_group("what to collect"))
+    _add_profiler(main.add_argument_group("torch_npu.profiler"))
+    output = main.add_argument_group("output")
+    output.add_argument("--out", type=Path, metavar="DIR", help="default: profiles/<host>/<model>/<run id>")
+    output.add_argument("--dry-run", action="store_true", help="show device and plan, change nothing")
+    others = main.add_subparsers(title="other commands", metavar="COMMAND", parser_class=_Parser)
+
+    def add(
+        name: str, command: Callable[[argparse.Namespace], int], text: str, host: dict[str, Any] | None = None
+    ) -> argparse.ArgumentParser:
+        subparser = others.add_parser(name, parents=[_shared_options(argparse.SUPPRESS)], help=text)
+        subparser.set_defaults(command=command)
+        if host:
+            subparser.add_argument("--host", **host)
+        return subparser
+
+    _add_looking(add)
+    _add_managing(add)
+    _add_offline(add)
+    return main
+
+
+def _add_what_to_collect(what: argparse._ArgumentGroup) -> None:
+    what.add_argument("--host", help="a host of the inventory")
+    what.add_argument("--model", help="a model of the inventory")
+    what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
+    what.add_argument("--warmup-steps", type=int, default=2, metavar="N", help="outside the profiler (default 2)")
+    what.add_argument("--steps", type=int, metavar="N", help="active decode steps (default 10, forward 5, prefill 1)")
+    what.add_argument(
+        "--device",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="NPU, NPU.chip or logic:N (default: the best free one); again, or a,b, for more",
+    )
+    what.add_argument("--devices", type=int, default=1, metavar="N", help="how many, close together (default 1)")
+    _add_what_is_free(what)
+    what.add_argument("--wait", type=_duration, default=0.0, metavar="T", help="for a free device: 90s, 30m, 2h")
+    what.add_argument("--allow-shared", action="store_true", help="accept a profile that others disturbed")
+    what.add_argument(
+        "--timeout", type=_duration, default=3600.0, metavar="T", help="of the run: 90s, 30m, 2h (default 1h)"
+    )
+    what.add_argument("--detach", action="store_true", help="start the run and leave it: attach brings its result")
+    _add_reconnect_for(what)
+
+
+def _add_profiler(profiler: argparse._ArgumentGroup) -> None:
+    profiler.add_argument("--level", type=int, choices=(0, 1, 2), default=1)
+    profiler.add_argument("--aic-metrics", choices=AIC_METRICS, default="PipeUtilization")
+    profiler.add_argument("--with-stack", action="store_true")
+    profiler.add_argument("--record-shapes", action="store_true")
+    profiler.add_argument("--profile-memory", action="store_true")
+    profiler.add_argument("--export", choices=EXPORTS, default="text")
+
+
+def _add_looking(add: Add) -> None:
+    """What is said of hosts, of several at once."""
+    several = {"action": "append", "metavar": "NAME", "help": "of the inventory; again, or a,b, for more"}
+    devices = add("devices", commands.devices, "which NPUs are free, and why not", several)
+    devices.add_argument("--from-file", type=Path, metavar="TXT", help="a saved `npu-smi info`, instead of a host")
+    devices.add_argument("--map-file", type=Path, metavar="TXT", help="the `npu-smi info -m` that goes with it")
+    devices.add_argument(
+        "--watch", nargs="?", type=_duration, const=5.0, metavar="T", help="ask again and again, every T (default 5s)"
+    )
+    _add_what_is_free(devices)
+    doctor = add("doctor", commands.doctor, "what would stop a collection, before it does", several)
+    doctor.add_argument("--model", help="look for its files too")
+
+
+def _add_managing(add: Add) -> None:
+    """About runs that are on a host."""
+    one = {"required": True, "help": "a host of the inventory"}
+    add("runs", commands.runs, "what is on a host: running, finished, orphaned", one)
+    attach = add("attach", commands.attach, "follow a run to its end and bring its result", one)
+    attach.add_argument("run", metavar="RUN", help="its id")
+    attach.add_argument("--out", type=Path, metavar="DIR", help="default: profiles/<host>/<model>/<run id>")
+    _add_reconnect_for(attach)
+    stop = add("stop", commands.stop, "end a run and prove it", one)
+    stop.add_argument("run", metavar="RUN", help="its id")
+    clean = add("clean", commands.clean, "remove runs that have ended", one)
+    clean.add_argument("runs", metavar="RUN", nargs="*", help="their ids (default: all that have no result)")
+    clean.add_argument("--results", action="store_true", help="also those whose result was not fetched")
+
+
+def _add_offline(add: Add) -> None:
+    """What needs no host."""
+    validate = add("validate", commands.validate, "judge a profile: a directory or an archive")
+    validate.add_argument("path", type=Path)
+    template = add("template", commands.template, "the profiling template as one script")
+    template.add_argument("--phase", choices=PHASES, default="both")
+
+
+def _add_reconnect_for(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--reconnect-for", type=_duration, default=600.0, metavar="T", help="try to get a lost connection back (10m)"
+    )
+
+
+def _add_what_is_free(parser: argparse._ActionsContainer) -> None:
+    from collect_agent.npu.judge import HEALTH_WORDS
+
+    parser.add_argument(
+        "--max-used", type=_amount, metavar="SIZE", help="memory that may be in use on a free device: 4GB, 4096MB, 10%%"
+    )
+    parser.add_argument(
+        "--allow-health", action="append", default=[], choices=HEALTH_WORDS, help="not only OK; again for more"
+    )
+
+
+def _amount(text: str) -> str:
+    from collect_agent.npu import UsageError, used_limit
+
+    try:
+        used_limit(text, 0)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error.message}: {error.remedy}") from error
+    return text
+
+
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|)", text)
+    if not found or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 90s, 30m or 2h")
+    seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+    if seconds > LONGEST_H * 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long: at most {LONGEST_H}h")
+    return seconds

@@ -1,0 +1,224 @@
+"""What the commands do: call, and show what came of it. No logic, and nothing is imported before it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import CollectError, UsageError
+from .say import complain, print_json, show
+
+if TYPE_CHECKING:
+    from .devices import Wish
+    from .fleet import Answer, Fleet
+    from .inventory import Host
+
+
+def collect(options: argparse.Namespace) -> int:
+    for name in ("host", "model"):
+        if getattr(options, name) is None:
+            raise UsageError(f"--{name} is missing", "collect-remote --host HOST --model MODEL, or --help")
+    if options.detach and options.out:
+        raise UsageError("--detach brings nothing here that could go to --out", "give --out to attach")
+    from . import inventory, pipeline, progress, render
+    from .request import Request
+
+    request = Request(
+        host=options.host,
+        model=options.model,
+        phase=options.phase,
+        warmup_steps=options.warmup_steps,
+        steps=options.steps,
+        devices=tuple(name.strip() for names in options.device for name in names.split(",")),
+        device_count=options.devices,
+        max_used=options.max_used,
+        allow_health=tuple(options.allow_health),
+        allow_shared=options.allow_shared,
+        wait=options.wait,
+        level=options.level,
+        aic_metrics=options.aic_metrics,
+        with_stack=options.with_stack,
+        record_shapes=options.record_shapes,
+        profile_memory=options.profile_memory,
+        export=options.export,
+        timeout=options.timeout,
+        reconnect_for=options.reconnect_for,
+        out=options.out,
+    )
+    host = inventory.load(options.inventory or Path("inventory.yaml")).host(request.host)
+    report = progress.reporter()
+    try:
+        if options.dry_run:
+            preview = pipeline.preview(request, host, report)
+            document, text = render.preview_document(preview), render.preview_text(preview)
+        elif options.detach:
+            run = pipeline.start(request, host, report)
+            document, text = render.started_document(run), render.started_text(run)
+        else:
+            result = pipeline.collect(request, host, report)
+            document, text = render.result_document(result), render.result_text(result)
+    finally:
+        report.close()
+    show(options, document, text)
+    return 0
+
+
+def _host(options: argparse.Namespace) -> Host:
+    from . import inventory
+
+    return inventory.load(options.inventory or Path("inventory.yaml")).host(options.host)
+
+
+def runs(options: argparse.Namespace) -> int:
+    from . import manage, render
+
+    host = _host(options)
+    listed = manage.runs(host)
+    show(options, {"host": host.name, "runs": [dataclasses.asdict(run) for run in listed]}, render.runs_text(listed))
+    return 0
+
+
+def attach(options: argparse.Namespace) -> int:
+    from . import manage, progress, render
+
+    host, report = _host(options), progress.reporter()
+    try:
+        result = manage.attach(host, options.run, out=options.out, reconnect_for=options.reconnect_for, on_event=report)
+    finally:
+        report.close()
+    show(options, render.result_document(result), render.result_text(result))
+    return 0
+
+
+def stop(options: argparse.Namespace) -> int:
+    from . import manage, progress, render
+
+    was = manage.stop(_host(options), options.run, progress.reporter())
+    show(options, {"run": was.run, "was": was.state, "left": []}, render.stopped_text(was))
+    return 0
+
+
+def clean(options: argparse.Namespace) -> int:
+    from . import manage, progress, render
+
+    done = manage.clean(_host(options), options.runs, results=options.results, on_event=progress.reporter())
+    show(options, dataclasses.asdict(done), render.cleaned_text(done))
+    return 0
+
+
+def devices(options: argparse.Namespace) -> int:
+    from .devices import Wish
+
+    if (options.host is None) == (options.from_file is None):
+        raise UsageError("name hosts, or a saved text", "devices --host HOST[,HOST...], or --from-file TXT")
+    wish = Wish(max_used=options.max_used, allow_health=tuple(options.allow_health))
+    if options.from_file:
+        if options.watch is not None:
+            raise UsageError("a saved text does not change", "leave out --watch")
+        return _show_devices([_saved_devices(options, wish)], options)
+    if options.map_file:
+        raise UsageError("--map-file goes with --from-file", "leave it out: a host is asked for its own")
+    from .fleet import Fleet
+
+    with Fleet(_hosts(options), wish) as fleet:
+        if options.watch is None:
+            return _show_devices(fleet.ask(), options)
+        return _watch_devices(fleet, options)
+
+
+def _hosts(options: argparse.Namespace) -> list[Host]:
+    from . import inventory
+
+    known = inventory.load(options.inventory or Path("inventory.yaml"))
+    names = dict.fromkeys(name.strip() for names in options.host for name in names.split(","))
+    return [known.host(name) for name in names]
+
+
+def doctor(options: argparse.Namespace) -> int:
+    if options.host is None:
+        raise UsageError("--host is missing", "collect-remote doctor --host HOST[,HOST...] [--model MODEL]")
+    from . import doctor, doctor_report
+
+    reports = doctor.examine_all(_hosts(options), options.model)
+    if options.json:
+        print_json(doctor_report.document(reports))
+    else:
+        sys.stdout.write(doctor_report.text(reports))
+    return doctor.worst(reports)
+
+
+def _saved_devices(options: argparse.Namespace, wish: Wish) -> Answer:
+    from collect_agent.npu import judge
+
+    from . import saved
+    from .fleet import Answer
+
+    name = str(options.from_file)
+    info, mapping = (None if path is None else saved.load(path) for path in (options.from_file, options.map_file))
+    try:
+        return Answer(name, judge(saved.read(info or "", mapping), wish))
+    except CollectError as error:
+        return Answer(name, error=error)
+
+
+def _watch_devices(fleet: Fleet, options: argparse.Namespace) -> int:
+    in_place = sys.stdout.isatty() and not options.json
+    try:
+        while True:
+            started = time.monotonic()
+            answers = fleet.ask()
+            if in_place:
+                sys.stdout.write(f"\x1b[H\x1b[2J{time.strftime('%H:%M:%S')}, every {options.watch:g} s\n\n")
+            _show_devices(answers, options)
+            sys.stdout.write("" if options.json or in_place else "\n")
+            sys.stdout.flush()
+            time.sleep(max(0.0, started + options.watch - time.monotonic()))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _show_devices(answers: Sequence[Answer], options: argparse.Namespace) -> int:
+    from . import device_table, fleet
+
+    if options.json:
+        document = device_table.document(answers)
+        print_json(document, indent=1 if options.watch is None else None)
+    else:
+        sys.stdout.write(device_table.text(answers))
+        sys.stdout.flush()
+        for answer in answers:
+            if answer.error:
+                complain(answer.error, as_json=False)
+    return fleet.worst(answers)
+
+
+def validate(options: argparse.Namespace) -> int:
+    from collect_agent.validate import validate
+
+    from . import render
+    from .errors import ProfileInvalid
+
+    if not options.path.exists():
+        raise UsageError(f"there is no {options.path}", "give a profile directory or a profile_l1.tar.gz")
+    verdict = validate(str(options.path))
+    if options.json:
+        print_json(verdict)
+    else:
+        sys.stdout.write(render.verdict_text(verdict))
+    return 0 if verdict["verdict"] == "valid" else ProfileInvalid.exit_code
+
+
+def template(options: argparse.Namespace) -> int:
+    from .standalone import script
+
+    text = script(options.phase)
+    if options.json:
+        print_json({"phase": options.phase, "script": text})
+    else:
+        sys.stdout.write(text)
+    return 0

@@ -1,0 +1,284 @@
+"""A connection by the system's `ssh`: one master that has logged in, and one small client of it for every command.
+
+The master is what `ssh -f` leaves behind, in a session of its own: a Ctrl-C of ours does not reach it. Its control
+socket lies in a private directory. A guard, which notices that we are gone however that happened, ends the master and
+removes the directory; should the guard be killed as well, the master leaves by itself once it is idle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+from ..errors import AuthError, ConnectError
+from ..inventory import Host
+from ..ssh_config import Hop, overrides, route
+from ..ssh_settings import config_options
+from . import MOST_ERRORS, Login, Lost
+from .handshake import FAST_CIPHERS, patiently
+from .ssh_says import agreed, complaint
+
+LONGEST_FOLDER = 60  # characters; a socket's path has at most 104, of which ssh needs 20 for a name in between
+IDLE_S = 120  # after which a master without a guard leaves
+TYPING_S = 120.0  # for somebody who is asked for a password, as sshd's LoginGraceTime
+STEP_S = 30.0  # of a login, beyond its connect time-out
+GRACE_S = 0.5  # for a command to end by itself when its input has ended
+READ_BYTES = PIPE_BYTES = 1024 * 1024
+GUARD = 'read -r _; "$1" -F /dev/null -S "$2/s" -O exit x >/dev/null 2>&1; rm -rf "$2"'
+# Of ssh_config's words these would turn a connection for commands into something else. Older ones know not all.
+PLAIN = (
+    "IgnoreUnknown=ForkAfterAuthentication,SessionType,StdinNull",
+    "StdinNull=no",
+    "RemoteCommand=none",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    f"ControlPersist={IDLE_S}",
+)
+
+
+def connect(host: Host) -> OpenSshConnection:
+    """Connect through every jump host. ConnectError with the cause; nothing stays open then."""
+    ssh = shutil.which("ssh")
+    if ssh is None:
+        raise ConnectError(
+            f"{host.name}: `transport: openssh` needs the ssh program, and there is none here",
+            "install OpenSSH's client, or take the transport out of the inventory",
+        )
+    hops = route(host)
+    for path in hops[-1].identity_files if hops[-1].identity_named else ():
+        if not path.is_file() and not path.with_name(path.name + ".pub").is_file():
+            raise AuthError(
+                f"{host.name}: identity_file {path} cannot be read: No such file or directory",
+                "correct `identity_file`: the path of a private key on this machine",
+            )
+    return patiently(lambda: OpenSshConnection(ssh, host, hops))
+
+
+class OpenSshConnection:
+    """A master and its guard."""
+
+    def __init__(self, ssh: str, host: Host, hops: list[Hop]) -> None:
+        self.login = Login("openssh", hops[-1].user)
+        self._ssh = ssh
+        self._folder = _private_folder()
+        self._guard = _guard(ssh, self._folder)
+        try:
+            self._log_in(host, hops)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as knock:
+            knock.settimeout(1.0)
+            try:
+                knock.connect(str(self._folder / "s"))
+            except OSError:
+                return False
+        return True
+
+    def start(self, command: str) -> OpenSshChannel:
+        if not self.is_open:
+            raise Lost("ssh has ended the connection")
+        # Without its master, the client would log in by itself: to nowhere.
+        never = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
+        options = ["-F", os.devnull, "-S", str(self._folder / "s"), "-T", *never]
+        return OpenSshChannel([self._ssh, *options, "--", "x", command])
+
+    def close(self) -> None:
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()
+        try:
+            self._guard.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self._guard.kill()
+            self._guard.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _log_in(self, host: Host, hops: list[Hop]) -> None:
+        asked = sys.stdin is not None and sys.stdin.isatty()
+        patience = sum(hop.connect_timeout + STEP_S for hop in hops) + (TYPING_S if asked else 0.0)
+        log, began = self._folder / "log", time.monotonic()
+        status = _ended(self._command(host, hops[-1], asked=asked), log, patience, own_session=not asked)
+        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        self.login.total_s = time.monotonic() - began
+        if status != 0:
+            error = complaint(said, hops, self.login.total_s, _problems)
+            raise error from error.__cause__
+        self.login.server, self.login.cipher = agreed(said)
+
+    def _command(self, host: Host, hop: Hop, *, asked: bool) -> list[str]:
+        settings = [
+            *PLAIN,
+            f"ConnectTimeout={hop.connect_timeout:.0f}",
+            f"ServerAliveInterval={hop.alive_interval:.0f}",
+            f"ServerAliveCountMax={hop.alive_count}",
+        ]
+        if hop.ciphers:
+            settings.append(f"Ciphers={','.join(sorted(hop.ciphers, key=lambda cipher: cipher not in FAST_CIPHERS))}")
+        if not asked:
+            settings.append("BatchMode=yes")
+        if hop.accept_new:  # a changed key is refused whatever ssh_config says
+            settings.append("StrictHostKeyChecking=accept-new")
+        if hop.host_key is not None:
+            pinned = self._folder / "known_hosts"
+            pinned.write_text(f"{hop.known_as} {hop.host_key}\n", encoding="utf-8")
+            settings += [
+                "GlobalKnownHostsFile=/dev/null",
+                "StrictHostKeyChecking=yes",
+                _files("UserKnownHostsFile", pinned),
+            ]
+            settings += ["UpdateHostKeys=no"]
+        elif config_options():
+            settings.append(_files("UserKnownHostsFile", *hop.known_hosts))
+        if hop.identity_named:
+            settings.append("IdentitiesOnly=yes")
+        keys = hop.identity_files if hop.identity_named or config_options() else ()
+        return [
+            *(self._ssh, "-v", "-E", str(self._folder / "log"), *config_options()),
+            *("-f", "-N", "-T", "-a", "-x", "-M", "-S", str(self._folder / "s")),
+            *(word for setting in settings for word in ("-o", setting)),
+            *(word for key in keys for word in ("-i", str(key).replace("%", "%%"))),
+            *(*overrides(host), "--", host.address),
+        ]
+
+
+class OpenSshChannel:
+    """A client of the master, which hands it our ends of the pipes and waits for the exit status."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._errors, self._errors_read = tempfile.TemporaryFile(), 0  # noqa: SIM115 - closed with the channel
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._input, self._output = _both(self._process)
+        os.set_blocking(self._input.fileno(), False)
+        with contextlib.suppress(OSError, AttributeError):  # Linux; a larger pipe is fewer turns
+            fcntl.fcntl(self._output.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+    def read(self, timeout: float) -> bytes:
+        if not _ready(self._output, select.POLLIN, timeout):
+            raise TimeoutError
+        return os.read(self._output.fileno(), READ_BYTES)
+
+    def errors(self) -> bytes:
+        found = os.pread(self._errors.fileno(), MOST_ERRORS, self._errors_read)
+        self._errors_read += len(found)
+        return found
+
+    def write(self, data: bytes, timeout: float) -> None:
+        left = memoryview(data)
+        while left:
+            if not _ready(self._input, select.POLLOUT, timeout):
+                raise TimeoutError
+            try:
+                left = left[os.write(self._input.fileno(), left) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise Lost(error.strerror or str(error)) from error
+
+    def status(self, timeout: float) -> int:
+        """ssh's own 255 also stands for a lost connection, and for a command that a signal ended."""
+        try:
+            status = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return -1
+        return -1 if status == 255 or status < 0 else status
+
+    def close(self) -> None:
+        self._input.close()
+        self._output.close()
+        self._errors.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE_S)
+            return
+        self._process.kill()
+        self._process.wait()
+
+
+def _private_folder() -> Path:
+    """A directory that only we can enter, with a path that is short enough for a socket in it."""
+    usual = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="collect-", dir=usual if len(usual) <= LONGEST_FOLDER else "/tmp"))  # noqa: S108
+
+
+def _guard(ssh: str, folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["/bin/sh", "-c", GUARD, "guard", ssh, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _ended(command: list[str], log: Path, patience_s: float, *, own_session: bool) -> int:
+    """Run the login to its end, its complaints and those of its helpers into `log`; its exit status.
+
+    Whoever can be asked something needs the terminal, so that login stays in our session.
+    """
+    with log.open("ab") as said:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=own_session
+        )
+    try:
+        return process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        return 255
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(2.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _problems(hop: Hop) -> list[str]:
+    """What is wrong with the key files of a hop; only now, because reading them takes an import of its own."""
+    from ..key_files import NeedsPassphrase, Unusable, private_key
+
+    found = []
+    for path in hop.identity_files:
+        try:
+            private_key(path)
+        except NeedsPassphrase as problem:
+            found.append(problem.why)
+        except Unusable:  # by us; ssh may be able to
+            pass
+    return found
+
+
+def _files(keyword: str, *paths: Path) -> str:
+    quoted = ['"{}"'.format(str(path).replace("%", "%%")) for path in paths]
+    return f"{keyword}={' '.join(quoted)}"
+
+
+def _both(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert process.stdin is not None  # noqa: S101 - both are pipes
+    assert process.stdout is not None  # noqa: S101
+    return process.stdin, process.stdout
+
+
+def _ready(file: IO[bytes], event: int, timeout: float) -> bool:
+    poll = select.poll()
+    poll.register(file.fileno(), event)
+    return bool(poll.poll(timeout * 1000))

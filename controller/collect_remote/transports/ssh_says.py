@@ -1,0 +1,145 @@
+"""What the system's `ssh -v` wrote, as the error that it means: one sentence and one thing to do, as with paramiko."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from ..errors import AuthError, ConnectError, HostKeyError, UnreachableError, one_line
+from ..host_keys import Known, changed, listed, pinned, revoked, unknown
+from ..ssh_config import Hop
+from .handshake import HungUp, NoBanner, strange, turned_away
+
+_OFFERED = re.compile(r"^debug1: Offering public key: (.*) [A-Z0-9-]+ SHA256:", re.MULTILINE)
+_SHOWN = re.compile(r"^debug1: Server host (?:key|certificate): (\S+ SHA256:\S+)", re.MULTILINE)
+_OFFENDING = re.compile(r"^Offending \S+ key in (.+):([0-9]+)", re.MULTILINE)
+_HEARD = re.compile(r"^debug1: kex_exchange_identification: banner line [0-9]+: (.*)$", re.MULTILINE)
+_HUNG_UP = re.compile(r"^kex_exchange_identification: (?:Connection closed by|read: Connection reset)", re.MULTILINE)
+_BROKE = re.compile(r"^Connection (?:closed|reset) by (?!UNKNOWN).*$", re.MULTILINE)
+_FAREWELL = re.compile(
+    r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification|OpenSSH_)"
+)
+_SIGNED_BY = re.compile(r"^debug1: kex_input_ext_info: server-sig-algs=<([^>]+)>", re.MULTILINE)
+_SERVER = re.compile(r"^debug1: Remote protocol version [0-9.]+, remote software version (.*)$", re.MULTILINE)
+_CIPHER = re.compile(r"^debug1: kex: server->client cipher: (\S+)", re.MULTILINE)
+
+
+def agreed(log: str) -> tuple[str | None, str | None]:
+    """Version of the server and cipher of the last hop."""
+    servers, ciphers = _SERVER.findall(log), _CIPHER.findall(log)
+    return servers[-1].strip() if servers else None, ciphers[-1] if ciphers else None
+
+
+def complaint(log: str, hops: Sequence[Hop], waited_s: float, problems: Callable[[Hop], list[str]]) -> ConnectError:
+    """`problems`: what is wrong with the keys of a hop; asked only when the login was refused."""
+    for tell in (_of_host_key, _of_login, _of_algorithms, _of_network, _of_banner):
+        if (error := tell(log, hops, problems)) is not None:
+            return error
+    words = _last_words(log)
+    if hops[0].proxy_command:
+        return UnreachableError(
+            f"{hops[0].place}: its ProxyCommand brings no connection: {words}", f"try it: {hops[0].proxy_command}"
+        )
+    return UnreachableError(
+        f"{hops[-1].place}: no connection after {waited_s:.0f} s: {words}",
+        "check that the host is up and that a firewall lets you through",
+    )
+
+
+_Problems = Callable[[Hop], list[str]]
+
+
+def _of_host_key(log: str, hops: Sequence[Hop], _: _Problems) -> HostKeyError | None:
+    if "Host key verification failed" not in log and "HOST IDENTIFICATION HAS CHANGED" not in log:
+        return None
+    shown = (_SHOWN.findall(log) or ["a key that ssh does not name"])[-1]
+    # Every hop that was reached has shown a key: the last one is the one that was refused.
+    hop = hops[min(len(_SHOWN.findall(log)), len(hops)) - 1]
+    offending = _OFFENDING.search(log)
+    if "REVOKED" in log:
+        return revoked(hop, shown, "known_hosts")
+    if offending is not None and hop.host_key is not None:
+        return changed(hop, shown, pinned(hop))
+    if offending is not None:
+        place = f"{offending[1]}:{offending[2]}"
+        known = next((known for known in listed(hop) if known.place == place), None)
+        return changed(hop, shown, known or Known("another key", b"", place))
+    return unknown(hop, shown)
+
+
+def _of_login(log: str, hops: Sequence[Hop], problems: _Problems) -> AuthError | None:
+    refused = re.search(r"^(?:(\S+)@(\S+): )?Permission denied \(([^)]*)\)", log, re.MULTILINE)
+    if refused is None and "Too many authentication failures" not in log:
+        return None
+    reached = min(max(len(_SERVER.findall(log)), 1), len(hops))
+    hop = hops[reached - 1]
+    names = ", ".join(_OFFERED.findall(log)) or "none"
+    why = "".join(f"; {problem}" for problem in problems(hop))
+    accepts = f"; it accepts {refused[3].replace(',', ', ')}" if refused and refused[3] != "publickey" else ""
+    if refused is None:
+        accepts = "; it had enough of so many keys"
+    mend = ""
+    if (algorithms := _SIGNED_BY.search(log)) and "no mutual signature algorithm" in log:
+        why += f"; a key of yours would sign by none of what it takes: {algorithms[1].replace(',', ', ')}"
+        mend = f"write `PubkeyAcceptedAlgorithms +{algorithms[1].split(',')[0]}` for it in ~/.ssh/config; "
+    return AuthError(
+        f"{hop.place} refused the login (keys offered: {names}{why}{accepts})",
+        f"{mend}try `ssh -p {hop.port} {hop.user}@{hop.address}`; name the user and the key in the inventory; "
+        "passwords and second factors are asked for on a terminal",
+    )
+
+
+def _of_algorithms(log: str, hops: Sequence[Hop], _: _Problems) -> ConnectError | None:
+    found = re.search(r"no matching (.*?) found\. Their offer: (\S+)", log)
+    if found is None:
+        return None
+    kind, offer = found.groups()
+    words = {"key exchange": "KexAlgorithms", "host key": "HostKeyAlgorithms", "cipher": "Ciphers", "MAC": "MACs"}
+    keyword = next((keyword for word, keyword in words.items() if word in kind), "HostKeyAlgorithms")
+    return ConnectError(
+        f"{hops[-1].place} offers only {offer.replace(',', ', ')} as {kind}, which is not allowed here",
+        f"bring its sshd up to date; or write `{keyword} +{offer.split(',')[0]}` for it in ~/.ssh/config",
+    )
+
+
+def _of_network(log: str, hops: Sequence[Hop], _: _Problems) -> ConnectError | None:
+    first, last = hops[0], hops[-1]
+    if re.search(r"^channel \d+: open failed: ", log, re.MULTILINE) or "stdio forwarding failed" in log:
+        why = re.search(r"^channel \d+: open failed: (.*)$", log, re.MULTILINE)
+        return UnreachableError(
+            f"{last.place}: the jump host cannot reach it: {one_line(why[1]) if why else 'forwarding failed'}",
+            "check `jump` and the port",
+        )
+    if "Could not resolve hostname" in log:
+        return UnreachableError(
+            f"{first.place}: the name does not resolve", "set `address` in the inventory, or HostName in ~/.ssh/config"
+        )
+    if re.search(r"connect to host .* port \d+: Connection refused", log):
+        return UnreachableError(f"{first.place}: connection refused", "check the port, and that sshd runs there")
+    if re.search(r"Bad configuration option|: line \d+:|Bad owner or permissions", log):
+        return ConnectError(f"ssh rejects its configuration: {_last_words(log)}", "mend ~/.ssh/config")
+    return None
+
+
+def _of_banner(log: str, hops: Sequence[Hop], _: _Problems) -> UnreachableError | None:
+    heard, waited_s = _HEARD.search(log), hops[0].connect_timeout
+    why: NoBanner | HungUp | None = None
+    if heard is not None and len(_SERVER.findall(log)) < len(hops):
+        why = strange(heard[1].strip(), waited_s, ended=True)
+    elif "timed out during banner exchange" in log:
+        why = strange("", waited_s, ended=False)
+    elif _HUNG_UP.search(log) and not hops[0].proxy_command:
+        why = strange("", waited_s, ended=True)
+    elif (broke := _BROKE.search(log)) and _SERVER.search(log):
+        why = HungUp(f"hung up in the middle of the login: {broke[0]}")
+    return None if why is None else turned_away(hops[min(len(_SERVER.findall(log)), len(hops) - 1)].place, why)
+
+
+def _last_words(log: str) -> str:
+    """The last line that is no debugging and not ssh's own farewell, which says less than what came before it."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith("debug")]
+    farewell = re.compile(
+        r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification|OpenSSH_)"
+    )
+    telling = [line for line in lines if not farewell.match(line)]
+    return one_line((telling or lines or ["it said nothing"])[-1])

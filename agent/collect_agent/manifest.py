@@ -49,6 +49,12 @@ def reported(events: List[Event], stage: str, key: str) -> Any:
     return next((event[key] for event in reversed(events) if event["stage"] == stage and key in event), None)
 
 
+def container(plan: Dict[str, Any]) -> Any:
+    """The container of the run, None on the host itself: its runtime, name, short id, image and user."""
+    known = plan["container"]
+    return known and {key: known[key] for key in ("runtime", "name", "id", "image", "user")}
+
+
 def document(
     run: RunDir,
     plan: Dict[str, Any],
@@ -72,6 +78,7 @@ def document(
         "expected": plan["expected"],
         "devices": reported(events, "lease", "devices"),
         "visible_devices": plan["visible_devices"],
+        "container": container(plan),
         "proof": proof,
         "versions": versions,
         "phases": window_phases,

@@ -26,6 +26,10 @@ class RunDir:
         self.profile = self._in("profile")
         self.archive = self._in(ARCHIVE)
         self.reserve = self._in("reserve")
+        # In a container: what the run asks its keeper on the host, what that answers, and who carries it.
+        self.asked = self._in("asked.jsonl")
+        self.answered = self._in("answered.jsonl")
+        self.bridge = self._in("bridge.json")
 
     @property
     def id(self) -> str:

@@ -9,7 +9,7 @@ import select
 import sys
 import time
 
-from . import events, process, remains
+from . import events, ownership, process, remains
 from .failure import Failure
 from .rundir import RunDir
 
@@ -62,6 +62,7 @@ def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:
     """End what is left of the run, then say why."""
     process.end(run.id, grace_s=grace_s)
     remains.trim(run)
+    ownership.give_back(run)
     sys.stdout.write(events.on_wire(events.failed(failure)))
     sys.stdout.flush()
     return 1

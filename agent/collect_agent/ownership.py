@@ -13,9 +13,10 @@ from .rundir import RunDir
 
 
 def give_back(run: RunDir) -> None:
-    """Give what we made on a mount to the user that the mount belongs to; nothing where that is root, or we are not."""
+    """Give what we made on a mount to the user that the mount belongs to; nothing where that is root, or we are not,
+    or outside of containers."""
     workdir = os.path.dirname(os.path.dirname(run.path))
-    heir = _heir(workdir) if os.geteuid() == 0 else None
+    heir = _heir(workdir) if os.geteuid() == 0 and _is_boxed(run) else None
     if heir is None:
         return
     for path in (workdir, os.path.dirname(run.path), os.path.join(workdir, "agent"), run.path):
@@ -24,6 +25,13 @@ def give_back(run: RunDir) -> None:
         for folder, folders, names in os.walk(top):
             for name in folders + names:
                 _give(os.path.join(folder, name), heir)
+
+
+def _is_boxed(run: RunDir) -> bool:
+    try:
+        return run.read_plan()["container"] is not None
+    except (OSError, ValueError, KeyError):  # it was stopped before it started
+        return False
 
 
 def _give(path: str, heir: Tuple[int, int]) -> None:

@@ -56,8 +56,7 @@ def supervise(run: RunDir) -> int:
         remains.restore_log(run)
     if end["status"] == "failed":
         remains.trim(run)
-    if loan:
-        ownership.give_back(run)
+    ownership.give_back(run)
     with contextlib.suppress(OSError):
         journal.write(stage="end", directory=run.path, log=_tail(run.log), **end)
         journal.close()

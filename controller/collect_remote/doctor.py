@@ -88,8 +88,8 @@ def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
 
 def importing(remote: Remote, facts: Facts) -> Check:
     """Import torch_npu on the host in the environment of a run, in a process of its own."""
-    start = f"{shlex.quote(facts.python)} - {shlex.quote(MARK)} {IMPORT_LIMIT_S:g}"
     program = probe.packed(probe.trial())
+    start = f"{shlex.quote(facts.python)} - {shlex.quote(MARK)} {IMPORT_LIMIT_S:g}"
     script = f"exec {INPUT}<&0\n{restore(facts.environment)}\n{start} <<'TRIAL'\n{program}\nTRIAL"
     said = ""
     with containers.stream(remote, facts.container, script) as stream:

@@ -72,13 +72,13 @@ class Stream:
             started = time.monotonic()
             try:
                 for line in self._lines(FURTHER_S, FURTHER_S):
-                    said.append(one_line(line[:4096].decode("utf-8", "replace")))
+                    said.append(one_line(line.decode("utf-8", "replace")))
                     if said[-1] == shell.BEGUN:
                         self._further.pop()
                         break
                 else:
                     if (status := self.status()) == -1:
-                        raise UnreachableError(f"{self._where}: the connection broke")
+                        raise self._broke()
                     raise self._further[-1](said, status)
             except UnreachableError as error:
                 if time.monotonic() - started < FURTHER_S - 0.5:

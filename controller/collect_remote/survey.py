@@ -130,12 +130,8 @@ def survey(remote: Remote, host: Host, agent: str, *, more: bool = False) -> Fac
     EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing, ends the shell or
     never ends itself; StorageError when the host has no space for as much as that.
     """
-    told = _Told(host)
-    with (
-        containers.ask(remote, host, script(host, agent), agent)
-        if host.container
-        else remote.stream(script(host, agent)) as stream
-    ):
+    told, asked = _Told(host), script(host, agent)
+    with containers.ask(remote, host, asked, agent) if host.container else remote.stream(asked) as stream:
         if more:
             remote.prepare()
         for raw in stream.lines(timeout=PATIENCE_S):
@@ -200,9 +196,9 @@ def _old_python(version: str) -> CollectError:
     )
 
 
-def _hangs(path: str, _: str, place: str) -> CollectError:
+def _hangs(path: str, _: str, __: str) -> CollectError:
     return EnvironmentUnfit(
-        f"{path} {place} did not end within {HANGS_S} s and was killed",
+        f"{path} did not end within {HANGS_S} s and was killed",
         "it must end by itself and ask for nothing: mend it, or name another under `setup` in the inventory",
     )
 
@@ -212,7 +208,7 @@ _COMPLAINTS = {"hangs": _hangs, "no-setup": _no_setup, "no-python": _no_python, 
 
 def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
     answer = told.facts or {}
-    box = told.boxed.box(answer) if told.boxed else None
+    box, npu = (told.boxed.box(answer), told.boxed.npu) if told.boxed else (None, answer["npu"])
     python = answer["python"]
     version = tuple(python["version"])
     if version < OLDEST_PYTHON:
@@ -226,10 +222,10 @@ def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
         canns=tuple(told.canns),
         greeting=greeting,
         cann_version=cann_version(answer["cann_place"], answer["cann_version"]),
-        driver_version=_version(answer["driver_version"]) or _of_npu_smi(answer["npu"]),
+        driver_version=_version(answer["driver_version"]) or _of_npu_smi(npu),
         environment=kept(answer["environment"]),
         container=box,
-        npu=told.boxed.npu if told.boxed else answer["npu"],
+        npu=npu,
         **{name: answer[name] for name in _COPIED},
     )
 

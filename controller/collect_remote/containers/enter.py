@@ -39,11 +39,10 @@ def stream(remote: Remote, box: Box | None, script: str, *, going: bool = False,
     """
     if box is None:
         return remote.stream(script)
+    entering = shlex.join(box.command("sh", "-c", shell.COMMAND))
     # Not by exec: what is open for others here is closed when the program inside has ended.
-    entering = f"{shlex.join(box.command('sh', '-c', shell.COMMAND))} {KEEPER}>&-" if outside else ""
-    stream = remote.stream(
-        f"{PLAIN_SHELL}\n{outside}\n{entering or 'exec ' + shlex.join(box.command('sh', '-c', shell.COMMAND))}"
-    )
+    last = f"{entering} {KEEPER}>&-" if outside else f"exec {entering}"
+    stream = remote.stream(f"{PLAIN_SHELL}\n{outside}\n{last}")
     stream.expect(lambda said, status: says.not_entered(box.name, box.runtime, said, status, going=going))
     return _with_input(stream, script)
 

@@ -59,9 +59,9 @@ def runtimes(host: Host) -> tuple[str, ...]:
 
 
 def script(host: Host, agent: str) -> str:
-    """For the host: find the container, look at the host's devices, and meanwhile start a bash inside.
+    """For the host: find the container, look at the host's devices, and meanwhile run a script inside.
 
-    The input of the script is what that one gets (see `shell`). `agent`: the file name of the agent that may be there
+    The input of this script is that of `shell.COMMAND` inside. `agent`: the file name of the agent that may be there
     already. Our directory on the host is that of a host without containers, because `workdir` is a path inside.
     """
     wanted = host.container or ""

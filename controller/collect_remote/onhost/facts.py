@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from collect_agent.npu.look import _driver, look
 
-    from .output import file_system, mount, nearest, space, use
+    from .output import file_system, nearest, space, use
     from .pythons import distribution, with_torch_npu
     from .reader import INPUT, lead_own_group, leave_with_reader
     from .uploaded import intact
@@ -107,6 +107,13 @@ def environment():
     return dict((name.decode("utf-8", errors), value.decode("utf-8", errors)) for name, _, value in pairs)
 
 
+def nodes():
+    # type: () -> List[int]
+    """The numbers of the NPUs whose device files are here."""
+    found = [re.match(r"davinci(\d+)$", name) for name in os.listdir("/dev")]
+    return sorted(int(name.group(1)) for name in found if name)
+
+
 def python(named, why, others):
     # type: (str, str, List[str]) -> Dict[str, Any]
     return {
@@ -142,20 +149,12 @@ def software():
         "msprof": msprof,
         "msprof_py": msprof_py(msprof),
         "path": os.environ.get("PATH", ""),
-        "nodes": nodes(),
         "visible_devices": os.environ.get("ASCEND_RT_VISIBLE_DEVICES"),
         "cann": cann,
         "cann_place": os.path.realpath(cann) if cann else None,
         "cann_version": first_of(cann, VERSIONS) if cann else None,
         "driver_version": first_of(_driver(), ["version.info"]),
     }
-
-
-def nodes():
-    # type: () -> List[int]
-    """The numbers of the NPUs whose device files are here."""
-    found = [re.match(r"davinci(\d+)$", name) for name in os.listdir("/dev")]
-    return sorted(int(name.group(1)) for name in found if name)
 
 
 def main(mark, workdir, agent, named="", why="", *models):
@@ -179,6 +178,7 @@ def main(mark, workdir, agent, named="", why="", *models):
         "python": python(named, why, [program for _, program in others]),
         "versions": versions,
         "agent_present": intact(os.path.join(workdir, "agent", agent)),
+        "nodes": nodes(),
         "models": dict((path, unusable(path)) for path in models),
         "environment": environment(),
     }  # type: Dict[str, Any]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from collect_agent.npu.look import _driver, look
 
-    from .output import file_system, nearest, space, use
+    from .output import file_system, mount, nearest, space, use
     from .pythons import distribution, with_torch_npu
     from .reader import INPUT, lead_own_group, leave_with_reader
     from .uploaded import intact

@@ -119,7 +119,10 @@ def from_agent(error: dict[str, str], *, stage: str = "", host: str = "") -> Col
     """
     classes: dict[str, type[CollectError]] = {
         cls.__name__: cls
-        for cls in (UsageError, NoFreeDevice, EnvironmentUnfit, RunFailed, ProfileInvalid, StorageError, Interrupted)
+        for cls in (
+            *(UsageError, NoFreeDevice, EnvironmentUnfit, RunFailed, ProfileInvalid),
+            *(TransferError, StorageError, Interrupted),
+        )
     }
     message, remedy = one_line(str(error["message"])), one_line(str(error["remedy"]))
     if error["kind"].startswith("NpuSmi"):

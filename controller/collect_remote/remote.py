@@ -237,21 +237,6 @@ class Remote:
         """How the present connection came about: its times, the server, the cipher."""
         return self._connection.login if self._connection else None
 
-    def reopen(self, patience_s: float) -> None:
-        """Connect again after a loss, with growing pauses; the last error when `patience_s` seconds have passed."""
-        until, pause = time.monotonic() + patience_s, 0.5
-        while True:
-            self.close()
-            try:
-                self.open()
-            except UnreachableError:
-                if time.monotonic() + pause > until:
-                    raise
-                time.sleep(pause)
-                pause = min(2 * pause, 15.0)
-            else:
-                return
-
     def prepare(self) -> None:
         """Another script is to follow soon: its shell is made ready meanwhile, which saves its round trips."""
         if self._connection is not None and self._next is None:

@@ -198,3 +198,22 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except OSError:
         return False
+
+
+def test_what_a_program_opens_itself_is_not_taken_for_its_reader() -> None:
+    """Who waits on a descriptor keeps it open: on our own end of a pipe, it would never be seen to close."""
+    does = """
+import sys, time
+readable, writable = os.pipe()
+os.dup2(writable, INPUT)
+os.close(writable)
+leave_with_reader()
+time.sleep(0.2)
+os.close(INPUT)
+sys.stdout.write("end" if os.read(readable, 1) == b"" else "more")
+sys.stdout.flush()
+os._exit(0)
+"""
+    program = Path(reader.__file__).read_text() + does
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert told.stdout == "end"

@@ -41,8 +41,8 @@ def describe(run: RunDir) -> Dict[str, Any]:
         **{key: plan.get(key) for key in ("host", "model", "expected", "orphan_s")},
         "stage": told[-2 if end else -1]["stage"] if len(told) > bool(end) else "",
         "message": end.get("error", {}).get("message", ""),
-        "seconds": round(time.time() - started) if started else None,
-        "silent_s": round(time.time() - _modified(run.followed)) if state == RUNNING else None,
+        "seconds": max(0, round(time.time() - started)) if started else None,
+        "silent_s": max(0, round(time.time() - _modified(run.followed))) if state == RUNNING else None,
         "bytes": sum(_size(os.path.join(folder, name)) for folder, _, names in os.walk(run.path) for name in names),
         "processes": 0 if end and not end.get("left") else len(process.of_run(run.id)),
     }

@@ -10,7 +10,7 @@ from typing import Any
 from . import deploy, store
 from .bring import Result, bring
 from .deploy import Deployed
-from .errors import RunFailed, UnreachableError, UsageError, noise_error
+from .errors import RunFailed, UnreachableError, UsageError, noise_error, one_line
 from .inventory import Host
 from .remote import Remote
 from .run import Run, events
@@ -91,7 +91,7 @@ def clean(
         log(stage="clean")
         more = ["--results"] if results else []
         done = _ask(deployed, "clean", deployed.facts.workdir, *more, *run_ids)
-        return Cleaned(tuple(done["removed"]), done["kept"], done["freed"])
+        return Cleaned(tuple(done["removed"]), {one_line(run): why for run, why in done["kept"].items()}, done["freed"])
 
 
 def _deployed(remote: Remote, host: Host) -> Deployed:
@@ -107,7 +107,7 @@ def _find(deployed: Deployed, run_id: str) -> Listed:
 
 
 def _listed(deployed: Deployed) -> tuple[Listed, ...]:
-    return listed_runs(_ask(deployed, "runs", deployed.facts.workdir).get("runs"))
+    return listed_runs(_ask(deployed, "runs", deployed.facts.workdir)["runs"])
 
 
 def _ask(deployed: Deployed, command: str, *arguments: str) -> dict[str, Any]:
@@ -118,7 +118,8 @@ def _ask(deployed: Deployed, command: str, *arguments: str) -> dict[str, Any]:
 def _answer(deployed: Deployed, command: str, *arguments: str) -> dict[str, Any]:
     with deployed.stream(command, *arguments) as stream:
         for event in events(stream, timeout=ANSWER_S):
-            return event
+            if event["stage"] == command:
+                return event
         if stream.status() == -1:
             raise UnreachableError("the connection broke")
         said = stream.noise[-1] if stream.noise else "it printed nothing"

@@ -8,6 +8,7 @@ from typing import Any
 
 from collect_agent.events import MARK, Event
 
+from . import wire
 from .deploy import Deployed
 from .environment import restore
 from .errors import RunFailed, UnreachableError, noise_error, one_line
@@ -66,7 +67,8 @@ class Run:
     def _stop(self) -> list[int]:
         with self._deployed.stream("stop", self.directory, going=True) as stream:
             for event in events(stream, timeout=60.0, within=90.0):
-                return [int(pid) for pid in event["left"]]
+                if event["stage"] == "stop":
+                    return list(event["left"])
             if stream.status() == -1:
                 raise UnreachableError("the connection broke")
         raise RunFailed(f"the agent did not stop run {self.id}: {_last(stream)}", f"look at {self.directory}")
@@ -120,22 +122,17 @@ class Run:
 
 
 def events(stream: Stream, timeout: float, within: float | None = None) -> Iterator[Event]:
-    """The marked lines of a stream as events; the others, and what is no event, are kept as its noise."""
+    """The marked lines of a stream as events; the others, and what is no event, are kept as its noise.
+
+    TransferError for an event that our agent does not tell like that.
+    """
     for raw in stream.lines(timeout, within):
         before, _, text = raw.decode("utf-8", "replace").partition(MARK)
-        event = _event(text)
+        event = wire.event(text)
         if event is not None:
             yield event
         elif before.strip():
             stream.noise.append(one_line(before))
-
-
-def _event(text: str) -> Event | None:
-    try:
-        event = json.loads(text)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) and isinstance(event.get("stage"), str) else None
 
 
 def _last(stream: Stream) -> str:

@@ -75,7 +75,7 @@ def _follow(run: Run, log: Log, *, may_go_on: bool) -> tuple[Sent, ...]:
         stopped(run)
         raise
     if event.get("status") == "done":
-        return sent_files(event.get("files"))
+        return sent_files(event.get("files", []))
     error = from_agent(event["error"], stage=log.stage, host=run.remote.host.name)
     error.log = log_lines(event["log"])
     raise error

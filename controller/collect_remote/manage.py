@@ -11,7 +11,7 @@ from collect_agent.events import Event
 from . import deploy, store
 from .bring import Result, bring
 from .deploy import Deployed
-from .errors import RunFailed, UsageError
+from .errors import RunFailed, UsageError, one_line
 from .inventory import Host
 from .remote import Remote
 from .run import Run, answer
@@ -92,7 +92,7 @@ def clean(
         log(stage="clean")
         more = ["--results"] if results else []
         done = _ask(deployed, "clean", deployed.facts.workdir, *more, *run_ids)
-        return Cleaned(tuple(done["removed"]), done["kept"], done["freed"])
+        return Cleaned(tuple(done["removed"]), {one_line(run): why for run, why in done["kept"].items()}, done["freed"])
 
 
 def _deployed(remote: Remote, host: Host) -> Deployed:
@@ -108,7 +108,7 @@ def _find(deployed: Deployed, run_id: str) -> Listed:
 
 
 def _listed(deployed: Deployed) -> tuple[Listed, ...]:
-    return listed_runs(_ask(deployed, "runs", deployed.facts.workdir).get("runs"))
+    return listed_runs(_ask(deployed, "runs", deployed.facts.workdir)["runs"])
 
 
 def _ask(deployed: Deployed, command: str, *arguments: str) -> Event:
@@ -118,4 +118,4 @@ def _ask(deployed: Deployed, command: str, *arguments: str) -> Event:
 
 def _answer(deployed: Deployed, command: str, *arguments: str) -> Event:
     with deployed.stream(command, *arguments) as stream:
-        return answer(stream)
+        return answer(stream, command)

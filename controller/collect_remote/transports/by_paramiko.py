@@ -65,7 +65,11 @@ class ParamikoConnection:
         return bool(self._transports) and self._transports[-1].is_active()
 
     def start(self, command: str) -> ParamikoChannel:
-        transport, started = self._transports[-1], time.monotonic()
+        started = time.monotonic()
+        try:
+            transport = self._transports[-1]
+        except IndexError as error:  # closed while a shell was to be made ready
+            raise Lost("the connection is closed") from error
         try:
             channel = transport.open_session(window_size=self._window(), timeout=CHANNEL_TIMEOUT_S)
             self._round_trips.append(time.monotonic() - started)

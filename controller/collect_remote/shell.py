@@ -51,7 +51,7 @@ def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectErr
 
     login    user@host
     said     lines that came in its place
-    status   how the session ended; None: it goes on, and has for `BEGIN_S`; -1: without an exit status, as a signal ends it
+    status   how the session ended; None: it goes on, and has for `BEGIN_S`; -1: without one, by a signal
     """
     words = [line for line in said if line and line not in (_STARTED, _LAST_LINE)]
     printed = f"; the last that was printed: {words[-1]}" if words else ""

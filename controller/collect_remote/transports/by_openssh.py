@@ -33,6 +33,7 @@ from .ssh_says import agreed, complaint
 LONGEST_FOLDER = 60  # characters; a socket's path has at most 104, of which ssh needs 20 for a name in between
 LOOK_S = 0.2  # from one look at the log of a login to the next
 GRACE_S = 0.5  # for a command to end by itself when its input has ended
+_REFUSED = b"session request failed"  # of the client; nothing was started
 _PLAIN_PATH = re.compile(r"[\w./+@=-]+", re.ASCII)
 READ_BYTES = PIPE_BYTES = 1024 * 1024
 GUARD = 'read -r _; "$1" -F /dev/null -S "$2/s" -O exit x >/dev/null 2>&1; rm -rf "$2"'
@@ -132,7 +133,10 @@ class OpenSshChannel:
     def read(self, timeout: float) -> bytes:
         if not _ready(self._output, select.POLLIN, timeout):
             raise TimeoutError
-        return os.read(self._output.fileno(), READ_BYTES)
+        data = os.read(self._output.fileno(), READ_BYTES)
+        if not data and _REFUSED in os.pread(self._errors.fileno(), MOST_ERRORS, 0):
+            raise Lost("the server allows no further session")
+        return data
 
     def errors(self) -> bytes:
         found = os.pread(self._errors.fileno(), MOST_ERRORS, self._errors_read)

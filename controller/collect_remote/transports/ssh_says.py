@@ -18,11 +18,10 @@ _HEARD = re.compile(r"^debug1: kex_exchange_identification: banner line [0-9]+: 
 _HUNG_UP = re.compile(r"^kex_exchange_identification: (?:Connection closed by|read: Connection reset)", re.MULTILINE)
 _BROKE = re.compile(r"^Connection (?:closed|reset) by (?!UNKNOWN).*$", re.MULTILINE)
 # Of ssh's own words those that say less than what came before them.
-_IDLE_TALK = re.compile(
-    r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification|Killed by signal)"
-)
+_IDLE_TALK = re.compile(r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification)")
 _NO_COMPLAINT = re.compile(
-    r"^(?:debug[0-9]: |OpenSSH_|Authenticated to |Transferred: |Bytes per second: |Warning: Permanently added )"
+    r"^(?:debug[0-9]: |OpenSSH_|Authenticated to |Transferred: |Bytes per second: )|^Warning: Permanently added |"
+    r"^Killed by signal "
 )
 _TO_SIGN = re.compile(r"^debug1: Server accepts key: (.*) [A-Z0-9-]+ SHA256:\S+ .*agent\n(?!debug1)", re.MULTILINE)
 _SIGNED_BY = re.compile(r"^debug1: kex_input_ext_info: server-sig-algs=<([^>]+)>", re.MULTILINE)

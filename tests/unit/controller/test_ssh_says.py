@@ -53,9 +53,9 @@ def told(log: str, *hops: Hop) -> ConnectError:
         ),
         ("", UnreachableError, "no connection after 3 s: it said nothing"),
         (
-        ),
-        (
-            "OpenSSH_9.2p1 Debian, OpenSSL 3.0.19\n" + GREETED + "debug1: SSH2_MSG_NEWKEYS received\n",
+            "OpenSSH_9.2p1 Debian, OpenSSL 3.0.19\n"
+            + GREETED
+            + "debug1: SSH2_MSG_NEWKEYS received\nKilled by signal 15.\n",
             UnreachableError,
             "no connection after 3 s: ssh came no further than: SSH2_MSG_NEWKEYS received",
         ),

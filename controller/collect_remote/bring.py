@@ -48,7 +48,7 @@ def bring(run: Run, place: store.Place, incoming: Path, asked: Mapping[str, Any]
         manifest["archive"] = next(dataclasses.asdict(file) for file in files if file.name == ARCHIVE)
         manifest["stages"] = stages(log.events)
         store.publish(place, manifest)
-        log.kept = ""
+        log.kept = f"the result is in {place.final}"
         with contextlib.suppress(UnreachableError):
             stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
     return Result(place.final, manifest)
@@ -75,7 +75,7 @@ def _follow(run: Run, log: Log, *, may_go_on: bool) -> tuple[Sent, ...]:
         stopped(run)
         raise
     if event.get("status") == "done":
-        return sent_files(event.get("files"))
+        return sent_files(event.get("files", []))
     error = from_agent(event["error"], stage=log.stage, host=run.remote.host.name)
     error.log = log_lines(event["log"])
     raise error

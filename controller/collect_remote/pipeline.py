@@ -75,6 +75,7 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
             raise Interrupted(f"interrupted: {stopped(run)}") from interrupt
         if event["stage"] == "end" and event.get("status") != "done":
             raise from_agent(event["error"])
+        log.kept = f"run {run.id} goes on: {run.how_to_go_on}"
         return run
 
 

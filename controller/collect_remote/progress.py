@@ -71,7 +71,7 @@ class Bars:
         self._plain = Plain(out)
 
     def __call__(self, event: Event) -> None:
-        total = event.get("of")
+        total = event.get("of") if "bytes" in event or "step" in event else None
         if event["stage"] != self._stage:
             self.close()
             self._stage = event["stage"]
@@ -152,6 +152,6 @@ def _detail(event: Event) -> str:
         return f"{'; '.join(event['reasons'])} ({event['left_s']} s left)"
     if event["stage"] in ("warmup", "profile") and "step" in event:
         return f"{event['kind']} step {event['step']} of {event['of']}, {event['seconds'] * 1e3:.1f} ms"
-    if "bytes" in event and event["bytes"] == event["of"] and event["of"]:
+    if event.get("of") and event.get("bytes") == event["of"]:
         return f"{event['of'] / 1e6:.1f} MB"
     return ""

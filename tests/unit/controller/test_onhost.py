@@ -45,7 +45,14 @@ def test_using_a_directory_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pyte
         found = output.use(str(tmp_path / "not" / "yet"))
     finally:
         os.umask(before)
-    assert found == {"uid": os.geteuid(), "euid": os.geteuid(), "mode": 0o750, "failed": None, "sqlite": None}
+    assert found == {
+        "uid": os.geteuid(),
+        "euid": os.geteuid(),
+        "mode": 0o750,
+        "failed": None,
+        "sqlite": None,
+        "blocked": None,
+    }
     assert list(tmp_path.iterdir()) == []
 
 

@@ -49,7 +49,7 @@ MANIFEST: dict[str, Any] = {
     "profiles": [{"phase": "decode", "checks": [{"id": "steps", "verdict": "pass"}]}],
     "phases": {"decode": {"step_seconds": [1, 1], "step_kinds": ["decode"] * 2, "warmup_seconds": [2]}},
     "devices": [{"label": "NPU 0", "name": "910B3"}],
-    "versions": {},
+    "versions": {"torch_npu": "2.9.0"},
     "checks": [],
 }
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,15 @@ class Agent:
 
     def __init__(self, directory: Path) -> None:
         self.workdir = directory / "work"
+        self.id = "r" + uuid.uuid4().hex  # processes are found by it on the whole machine
         self._program = directory / "agent.py"
         self._program.write_text(LAUNCHER.format(str(Path(collect_agent.__file__).parents[1])))
 
-    def plan(self, run_id: str, wait_s: float = 0.0) -> dict[str, Any]:
+    def plan(self, wait_s: float = 0.0) -> dict[str, Any]:
         """One that finds no device, as there is no npu-smi, after `wait_s` seconds."""
         return {
             "workdir": str(self.workdir),
-            "run_id": run_id,
+            "run_id": self.id,
             "files": {},
             "groups": [],
             "refused": [],
@@ -66,8 +68,9 @@ class Agent:
             env={"PATH": "/nowhere", "PLAN": json.dumps(plan)},
         )
 
-    def run(self, run_id: str) -> RunDir:
-        return RunDir(str(self.workdir / "runs" / run_id))
+    @property
+    def run(self) -> RunDir:
+        return RunDir(str(self.workdir / "runs" / self.id))
 
 
 @pytest.fixture
@@ -83,31 +86,31 @@ def told(child: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
 
 
 def test_a_run_that_is_asked_for_again_and_again_is_started_once(agent: Agent) -> None:
-    plan = agent.plan("r1", wait_s=1.0)
+    plan = agent.plan(wait_s=1.0)
     children = [agent.start(plan) for _ in range(4)]
     ends = [[event for event in told(child) if event["stage"] == "end"] for child in children]
     assert [len(end) for end in ends] == [1, 1, 1, 1]
     assert len({end["seq"] for (end,) in ends}) == 1, "all have followed the same run"
-    assert sorted(os.listdir(agent.workdir / "runs")) == ["r1"], "nothing of the others is left"
+    assert sorted(os.listdir(agent.workdir / "runs")) == [agent.id], "nothing of the others is left"
 
 
 def test_a_follower_ends_with_who_reads_it_and_the_run_goes_on(agent: Agent) -> None:
-    child = agent.start(agent.plan("r1", wait_s=30.0))
+    child = agent.start(agent.plan(wait_s=30.0))
     assert child.stdout is not None
     assert child.stdin is not None
     child.stdout.readline()
     child.stdin.close()
     told(child)
     assert child.returncode == 1
-    assert listing.describe(agent.run("r1"))["state"] == "running"
-    assert stop(agent.run("r1")) == []
+    assert listing.describe(agent.run)["state"] == "running"
+    assert stop(agent.run) == []
 
 
 def test_a_run_whose_id_was_stopped_never_starts(agent: Agent) -> None:
-    assert stop(agent.run("r1")) == []
-    (event,) = told(agent.start(agent.plan("r1")))
-    assert event["error"]["message"] == "run r1 was stopped before it started"
-    assert listing.describe(agent.run("r1"))["state"] == "stopped"
+    assert stop(agent.run) == []
+    (event,) = told(agent.start(agent.plan()))
+    assert event["error"]["message"] == f"run {agent.id} was stopped before it started"
+    assert listing.describe(agent.run)["state"] == "stopped"
 
 
 def a_run(workdir: Path, name: str, end: dict[str, Any] | None = None) -> RunDir:
@@ -257,15 +260,15 @@ def test_a_run_of_another_place_is_asked_to_stop(tmp_path: Path) -> None:
 
 
 def test_a_stop_that_is_asked_for_by_a_file_is_obeyed(agent: Agent) -> None:
-    child = agent.start(agent.plan("r1", wait_s=60.0))
+    child = agent.start(agent.plan(wait_s=60.0))
     assert child.stdout is not None
     child.stdout.readline()
-    Path(agent.run("r1").stop).touch()
+    Path(agent.run.stop).touch()
     assert told(child)[-1]["error"]["message"] == "the run was stopped on request"
 
 
 def test_a_full_disk_does_not_keep_a_run_from_being_stopped(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    child = agent.start(agent.plan("r1", wait_s=60.0))
+    child = agent.start(agent.plan(wait_s=60.0))
     assert child.stdout is not None
     child.stdout.readline()
 
@@ -274,7 +277,7 @@ def test_a_full_disk_does_not_keep_a_run_from_being_stopped(agent: Agent, monkey
 
     monkeypatch.setattr(os, "makedirs", full)
     monkeypatch.setattr(os, "mkdir", full)
-    assert stop(agent.run("r1")) == []
+    assert stop(agent.run, grace_s=60.0) == []
     assert told(child)[-1]["error"]["message"] == "the run was stopped on request"
 
 

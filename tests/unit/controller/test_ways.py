@@ -120,6 +120,7 @@ def test_a_server_that_allows_one_session_at_a_time(simhost: Start, entry: Entry
             lines = stream.lines(20)
             assert next(lines) == b"first"
             remote.prepare()
+            until(lambda: "no more sessions" in host.log.read_text())
             stream.send(b"last\n")
             assert next(lines) == b"last"
         assert said(remote, "echo second") == [b"second"]

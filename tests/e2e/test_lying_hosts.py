@@ -58,8 +58,12 @@ def test_events_of_another_form_end_the_run(host: Start, tool: Tool, assert_clea
 def test_what_a_host_says_cannot_paint_the_terminal(host: Start, tool: Tool) -> None:
     ascend = host()
     red = r"\\u001b[31m\\u009b"
-    change = f's/"stage":"precheck"/"stage":"pre{red}","self":1/; s/"kind":"decode"/"kind":"{red}d"/; s/"why": "/"why": "{red}/'
-    tool.inventory(ascend, entries={"ascend01": lying(ascend, change)})
+    changes = (
+        f's/"stage":"precheck"/"stage":"pre{red}","self":1/',
+        f's/"kind":"decode"/"kind":"{red}d"/',
+        f's/"why": "/"why": "{red}/',
+    )
+    tool.inventory(ascend, entries={"ascend01": lying(ascend, "; ".join(changes))})
     outcome = tool("--host", "ascend01", "--model", "llama")
     assert "pre [31m" in outcome.err
     assert "[31m d step" in outcome.err

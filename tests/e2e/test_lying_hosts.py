@@ -55,6 +55,13 @@ def test_events_of_another_form_end_the_run(host: Start, tool: Tool, assert_clea
     assert_clean(ascend)
 
 
+def test_a_run_that_is_left_alone_is_not_left_in_the_dark(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    tool.inventory(ascend, entries={"ascend01": lying(ascend, 's/"devices":\\[/"devices":[1,/')})
+    one_error(tool.collect("--detach"), 8, message="not ours", remedy="no other program")
+    assert_clean(ascend)
+
+
 def test_what_a_host_says_cannot_paint_the_terminal(host: Start, tool: Tool) -> None:
     ascend = host()
     red = r"\\u001b[31m\\u009b"

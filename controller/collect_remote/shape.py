@@ -2,7 +2,8 @@
 
 A shape is a type (str, int, float: any finite number, bool, dict), a pattern that a text matches as a whole, a test,
 `[shape]` for a list, `(shape, ...)` for a list of exactly these, `{name: shape}` for an object (others may be in it),
-`{pattern: shape}` for one whose names all match, and `Maybe(shape)` for what may be null or missing.
+`{pattern: shape}` for one whose names all match, `Null(shape)` for what may be null, `Maybe(shape)` for what may be
+missing too.
 """
 
 from __future__ import annotations
@@ -16,8 +17,16 @@ LARGEST = 1 << 63  # of any number; what is larger breaks arithmetic
 ANY_NAME = re.compile(r"(?s).*")
 
 
+class Null(NamedTuple):
+    shape: Any
+
+
 class Maybe(NamedTuple):
     shape: Any
+
+
+class TooDeep(ValueError):
+    """JSON with more levels than can be read."""
 
 
 def count(value: Any) -> bool:
@@ -26,11 +35,11 @@ def count(value: Any) -> bool:
 
 
 def parsed(text: str) -> Any:
-    """JSON as data, with strings that are fit for a terminal. ValueError for what is none, or has no end of levels."""
+    """JSON as data, with strings that are fit for a terminal. ValueError for what is none."""
     try:
         return printable(json.loads(text))
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise TooDeep("it is nested too deep") from None
 
 
 def printable(value: Any) -> Any:
@@ -49,7 +58,7 @@ def printable(value: Any) -> Any:
 
 def misfit(value: Any, shape: Any, where: str = "") -> str | None:
     """The first part of `value` that has not its shape, like "devices[0].label"; "" is all of it; None when it fits."""
-    if isinstance(shape, Maybe):
+    if isinstance(shape, Null | Maybe):
         return None if value is None else misfit(value, shape.shape, where)
     if isinstance(shape, dict):
         return _misfit_of_object(value, shape, where) if isinstance(value, dict) else where
@@ -73,7 +82,11 @@ def _misfit_of_object(value: Mapping[str, Any], shape: Mapping[Any, Any], where:
         else:
             fields = {name: wanted}
         for key, part in fields.items():
-            found = misfit(value.get(key), part, f"{where}.{key}".lstrip("."))
+            inner = f"{where}.{key}".lstrip(".")
+            if key not in value:
+                found = None if isinstance(part, Maybe) else inner
+            else:
+                found = misfit(value[key], part, inner)
             if found is not None:
                 return found
     return None

@@ -241,5 +241,5 @@ def _version(text: str | None) -> str | None:
 
 def _of_npu_smi(npu: Mapping[str, Any]) -> str | None:
     """The driver's version in the first line of npu-smi's table."""
-    found = re.search(r"Version:\s*(\d+\.[\w.-]+)", npu.get("info", [0, ""])[1])
+    found = re.search(r"Version:\s*(\d+\.[\w.-]+)", (npu.get("info") or (0, ""))[1])
     return found.group(1) if found else None

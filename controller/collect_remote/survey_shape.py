@@ -7,14 +7,14 @@ import re
 from typing import Any
 
 from .errors import EnvironmentUnfit, one_line
-from .shape import ANY_NAME, Maybe, misfit, parsed, printable
+from .shape import ANY_NAME, Maybe, Null, misfit, parsed, printable
 
-_TEXT = Maybe(str)
+_TEXT, _NULL_OR_TEXT = Maybe(str), Null(str)
 _ANSWER = (int, str)  # exit status and text of a program
 _BY_NUMBER = re.compile(r"[0-9]{1,9}")
 # Of `collect_agent.npu.look`.
 NPU = {
-    "npu_smi": _TEXT,
+    "npu_smi": _NULL_OR_TEXT,
     "in_container": bool,
     **dict.fromkeys(("info", "mapping", "list", "torch"), Maybe(_ANSWER)),
     **dict.fromkeys(("usages", "processes"), Maybe({_BY_NUMBER: _ANSWER})),
@@ -23,27 +23,27 @@ NPU = {
 # Of `onhost.facts`.
 FACTS = {
     "python": {"path": str, "version": (int, int, int), "why": str, "others": [str]},
-    "versions": dict.fromkeys(("torch", "torch_npu", "transformers", "diffusers"), _TEXT),
+    "versions": dict.fromkeys(("torch", "torch_npu", "transformers", "diffusers"), _NULL_OR_TEXT),
     "agent_present": bool,
     "nodes": [int],
-    "models": {ANY_NAME: _TEXT},
+    "models": {ANY_NAME: _NULL_OR_TEXT},
     "environment": {ANY_NAME: str},
     "workdir": str,
     "workdir_writable": bool,
     "free_bytes": int,
-    "free_inodes": Maybe(int),
-    "file_system": _TEXT,
-    "mount": {"point": _TEXT, "id": Maybe([int])},
-    "output": Maybe(
+    "free_inodes": Null(int),
+    "file_system": _NULL_OR_TEXT,
+    "mount": {"point": _NULL_OR_TEXT, "id": Null([int])},
+    "output": Null(
         {
-            **dict.fromkeys(("failed", "sqlite", "blocked"), _TEXT),
-            **dict.fromkeys(("uid", "mode"), Maybe(int)),
+            **dict.fromkeys(("failed", "sqlite", "blocked"), _NULL_OR_TEXT),
+            **dict.fromkeys(("uid", "mode"), Null(int)),
             "euid": int,
         }
     ),
     "path": str,
-    **dict.fromkeys(("msprof", "msprof_py", "visible_devices", "cann", "cann_place", "driver_version"), _TEXT),
-    "cann_version": _TEXT,
+    **dict.fromkeys(("msprof", "msprof_py", "visible_devices", "cann", "cann_place", "driver_version"), _NULL_OR_TEXT),
+    "cann_version": _NULL_OR_TEXT,
     "npu": NPU,
 }
 # Of `onhost.outside`.
@@ -53,7 +53,7 @@ OUTSIDE = {
     "workdir": str,
     "agent_present": bool,
     "npu": NPU,
-    "sources": {ANY_NAME: Maybe([int])},
+    "sources": {ANY_NAME: Null([int])},
 }
 # Of `onhost.trial`.
 TRIAL = {"status": int, "seconds": float, "text": str}

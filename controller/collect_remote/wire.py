@@ -11,7 +11,7 @@ from collect_agent.events import Event
 from collect_agent.rundir import ARCHIVE
 
 from .errors import ProfileInvalid, TransferError, one_line
-from .shape import ANY_NAME, Maybe, count, misfit, parsed
+from .shape import ANY_NAME, Maybe, TooDeep, count, misfit, parsed
 
 LOG = "run.log"
 LONGEST_STAGE = 40
@@ -105,6 +105,8 @@ def event(text: str) -> Event | None:
     """
     try:
         told = parsed(text)
+    except TooDeep as error:
+        raise TransferError(f"the host tells something that is not ours: {error}", _WHOSE) from error
     except ValueError:
         return None
     if not isinstance(told, dict) or not isinstance(told.get("stage"), str):

@@ -105,6 +105,18 @@ def test_a_detached_run_is_attached_from_another_machine(lab: Lab, tmp_path: Pat
     assert_clean(lab.host)
 
 
+def test_the_id_is_told_where_stdout_takes_nothing(lab: Lab) -> None:
+    with Path("/dev/full").open("w") as full:
+        outcome = lab.tool.start("--host", "ascend01", "--model", "gated", "--detach", stdout=full)
+        _, said = outcome.communicate(timeout=60)
+    (run,) = lab.runs()
+    assert outcome.returncode == 8
+    assert "cannot write the result to stdout" in said
+    assert f"run {run} is going on: `collect-remote attach {run} --host ascend01` follows it" in said
+    assert "Traceback" not in said
+    assert lab.ask("stop", run).status == 0
+
+
 def test_a_result_waits_until_it_is_fetched(lab: Lab) -> None:
     lab.go()
     run = lab.detach()

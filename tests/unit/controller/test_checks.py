@@ -59,6 +59,19 @@ def output(**seen: Any) -> dict[str, Any]:
     return {**FIT.output, **seen}
 
 
+def test_a_directory_in_the_way_is_not_for_want_of_space() -> None:
+    check = found(output=output(blocked="/w/runs is not a directory"))["output-writable"]
+    assert isinstance(check.error, EnvironmentUnfit)
+    assert "/w/runs is not a directory" in check.message
+    assert "space" not in check.remedy
+
+
+@pytest.mark.parametrize("adapter", ["llama", "/home/me/my_model.py"])
+def test_only_the_adapters_of_packages_need_them(adapter: str) -> None:
+    versions = {**FIT.versions, "transformers": None}
+    assert found(model=ModelSpec("m", adapter, None, {}), versions=versions)["model-package"].verdict == "ok"
+
+
 def test_a_fit_host_passes_every_check() -> None:
     assert {check.verdict for check in found().values()} == {"ok"}
     checks.require(found().values())
@@ -77,6 +90,8 @@ def test_a_fit_host_passes_every_check() -> None:
         ({"cann_version": None}, "cann-version", "ok"),
         ({"driver_version": "24.1.0"}, "driver-version", "warning"),
         ({"cann": None}, "cann", "warning"),
+        ({"versions": {**FIT.versions, "transformers": None}}, "model-package", "failure"),
+        ({"models": {}}, "model", "failure"),
         ({"msprof": None, "msprof_py": None}, "msprof", "failure"),
         ({"msprof_py": None}, "msprof", "failure"),
         ({"workdir": "/home/me/run 1"}, "output-path", "failure"),

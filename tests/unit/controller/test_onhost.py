@@ -56,6 +56,21 @@ def test_using_a_directory_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_in_the_way_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert output.blocked(str(tmp_path)) is None
+    (tmp_path / "runs").mkdir(0o750)
+    (tmp_path / "agent").mkdir(0o750)
+    assert output.blocked(str(tmp_path)) is None
+    may = os.access  # root may everything: the kernel's answer is another user's here
+    monkeypatch.setattr(os, "access", lambda path, mode: not path.endswith("/runs") and may(path, mode))
+    owner = f"belongs to uid {os.geteuid()}, mode 750"
+    assert output.blocked(str(tmp_path)) == f"{tmp_path}/runs is not ours to write: it {owner}"
+    monkeypatch.undo()
+    (tmp_path / "agent").rmdir()
+    (tmp_path / "agent").symlink_to("nowhere")
+    assert output.blocked(str(tmp_path)) == f"{tmp_path}/agent is not a directory"
+
+
 # --- Pythons ----------------------------------------------------------------------------------------------------------
 
 

@@ -159,7 +159,7 @@ def run_alone(host: SimHost, folder: Path) -> Contender:
         nonlocal count
         count += 1
         run_id = f"bench_{count}"
-        document = pipeline.document(request, run_id, preview.plan, preview.facts, preview.verdicts)
+        document = launch.document(request, run_id, preview.plan, preview.facts, preview.verdicts)
         stdin = shell.stdin(Run(deployed, run_id, 60.0, document).start_script())
         environment = {**os.environ, "SSH_ORIGINAL_COMMAND": shell.COMMAND, "SSH_CLIENT": "", "SSH_CONNECTION": ""}
         started = time.monotonic()

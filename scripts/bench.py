@@ -28,12 +28,7 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from collect_remote import (  # noqa: E402
-    Request,
-    load_inventory,
-    pipeline,
-    shell,
-)
+from collect_remote import Request, launch, load_inventory, pipeline, shell  # noqa: E402
 from collect_remote.deploy import Deployed  # noqa: E402
 from collect_remote.remote import Remote  # noqa: E402
 from collect_remote.run import Run  # noqa: E402

@@ -7,7 +7,8 @@ from __future__ import annotations
 import io
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
-from .tables import Damage, columns, picoseconds, rows, whole_number
+from ..trace.stream import Damage
+from .tables import columns, picoseconds, rows, whole_number
 
 STEP_COLUMNS = (
     "Step",

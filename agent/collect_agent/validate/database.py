@@ -9,8 +9,8 @@ import os
 from typing import TYPE_CHECKING, Dict, List, NamedTuple
 from urllib.parse import quote
 
+from ..trace.stream import Damage
 from .kernels import RATIO
-from .tables import Damage
 
 if TYPE_CHECKING:
     import sqlite3

@@ -7,8 +7,9 @@ import re
 from array import array
 from typing import Dict, List, Optional, Set, Tuple
 
-from .sketch import Sketch, time_key
-from .tables import Damage, columns, picoseconds, rows
+from ..trace.sketch import Sketch, time_key
+from ..trace.stream import Damage
+from .tables import columns, picoseconds, rows
 
 RATIO = re.compile(r"^(aic_|aiv_)?(mac|vec|mte2)(_exe)?_ratio$")
 AI_CORES = ("AI_CORE", "AI_VECTOR_CORE")

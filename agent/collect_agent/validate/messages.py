@@ -11,7 +11,7 @@ import io
 import re
 from typing import Dict, Iterable, List, NamedTuple, Pattern, Tuple
 
-from .tables import text
+from ..trace.stream import text
 
 
 class Message(NamedTuple):

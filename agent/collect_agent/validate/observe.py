@@ -8,9 +8,10 @@ import shutil
 import tempfile
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
-from . import aggregates, database, kernels, messages, trace
+from ..trace import reading
+from ..trace.stream import CHUNK, Damage
+from . import aggregates, database, kernels, messages
 from .facts import INFO_NAME, OUTPUT, Facts, FileFact, Info
-from .tables import CHUNK, Damage
 
 MAX_INFO = 16 << 20
 
@@ -58,6 +59,8 @@ def observe(facts: Facts, file: File) -> None:
             _merge(facts, messages.read(file.raw))
         elif folder == OUTPUT and name.endswith(".db"):
             facts.databases[name] = _database(file)
+        elif folder == OUTPUT and name == "trace_view.json":
+            facts.trace = reading.read(file.raw, file.size)
         elif folder == OUTPUT and name in _READERS:
             setattr(facts, *_READERS[name](file.raw))
         elif folder == OUTPUT and name.endswith(".csv"):
@@ -75,7 +78,6 @@ _READERS: Dict[str, Callable[[io.RawIOBase], Tuple[str, Any]]] = {
     "step_trace_time.csv": lambda raw: ("step_times", aggregates.step_times(raw)),
     "op_statistic.csv": lambda raw: ("op_statistic", aggregates.op_statistic(raw)),
     "api_statistic.csv": lambda raw: ("api_statistic", aggregates.api_statistic(raw)),
-    "trace_view.json": lambda raw: ("trace", trace.read(raw)),
 }
 
 

@@ -10,37 +10,15 @@ from __future__ import annotations
 import csv
 import io
 from decimal import Decimal, InvalidOperation
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Dict, Iterator, List, Optional, Sequence
+
+from ..trace.stream import Damage, text
 
 PS_PER_US = 10**6
 LINE_LIMIT = 1 << 24
 LONGEST_NUMBER = 20  # digits; microseconds of the epoch have 16
-CHUNK = 1 << 20
 
 csv.field_size_limit(LINE_LIMIT)  # call stacks of operator_details.csv pass the default of 128 KiB
-
-
-class Damage(Exception):
-    """A file is cut off, overwritten, or not what its name says."""
-
-
-class _Borrowed(io.RawIOBase):
-    """A raw file that somebody else closes: the wrappers around it are dropped without closing it."""
-
-    def __init__(self, raw: io.RawIOBase) -> None:
-        super().__init__()
-        self._raw = raw
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> Optional[int]:
-        return self._raw.readinto(buffer)
-
-
-def text(raw: io.RawIOBase, errors: str = "strict") -> io.TextIOWrapper:
-    """`raw`, which stays open, as UTF-8 text with its line ends; a byte order mark is skipped."""
-    return io.TextIOWrapper(io.BufferedReader(_Borrowed(raw), CHUNK), "utf-8-sig", errors, newline="")
 
 
 def rows(raw: io.RawIOBase) -> Iterator[List[str]]:

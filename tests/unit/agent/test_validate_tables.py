@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collect_agent.trace.sketch import Sketch, time_key
+from collect_agent.trace.stream import Damage
 from collect_agent.validate import aggregates, kernels, tables
 from collect_agent.validate.kernels import Union
-from collect_agent.validate.sketch import Sketch, time_key
-from collect_agent.validate.tables import Damage, picoseconds
+from collect_agent.validate.tables import picoseconds
 
 
 @given(st.decimals(min_value=-(10**17), max_value=10**17, places=6), st.sampled_from(["", "\t", " "]))

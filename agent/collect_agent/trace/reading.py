@@ -17,7 +17,7 @@ from .jsonlist import batches
 from .stream import Chain, buffered
 from .tally import Tally, Trace
 
-PART = 1 << 19
+PART = 1 << 18
 WORTH_HELPERS = 1 << 23  # bytes: to start them takes as long as to decode a few MiB
 JOINTS = (b'}, {"', b'},{"')
 MARK = b"\xef\xbb\xbf"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any, Optional
 
-CHUNK = 1 << 20
+CHUNK = 1 << 18
 
 
 class Damage(Exception):

@@ -186,6 +186,7 @@ class Facts:
     op_statistic: Optional[OpStatistic] = None
     api_statistic: Optional[ApiStatistic] = None
     trace: Optional[Trace] = None
+    collectives: Optional[Set[int]] = None  # starts by communication.json, in whole microseconds
     databases: Dict[str, Database] = field(default_factory=dict)
     messages: List[Found] = field(default_factory=list)
 

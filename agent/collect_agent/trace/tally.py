@@ -29,7 +29,7 @@ class Trace(NamedTuple):
     device_slices: int
     device_span: Optional[Tuple[float, float]]
     steps: Dict[int, Tuple[float, float]]  # ProfilerStep number -> (ts, dur)
-    starts: Sketch  # of the slices that the device part added; empty when their times are no decimal strings
+    starts: Sketch  # of the slices of the device; empty when their times are no decimal strings
     compiles: int
     long_compiles: int
     long_compile_us: float
@@ -37,12 +37,13 @@ class Trace(NamedTuple):
 
 
 class _Span:
-    """Slices of one process: how many, when the first began and the last ended."""
+    """Slices of one process: how many, when the first began and the last ended, and a sample of their starts."""
 
-    __slots__ = ("count", "first", "last")
+    __slots__ = ("count", "first", "last", "starts")
 
     def __init__(self) -> None:
         self.count, self.first, self.last = 0, float("inf"), float("-inf")
+        self.starts = Sketch()
 
 
 class Tally:
@@ -53,7 +54,6 @@ class Tally:
         self._spans: Dict[Any, _Span] = {}
         self._device_pids: Set[Any] = set()
         self._steps: Dict[int, Tuple[float, float]] = {}
-        self._starts = Sketch()
         self._compiles = self._long_compiles = 0
         self._long_us = self._longest_us = 0.0
 
@@ -76,9 +76,9 @@ class Tally:
             mine = self._spans.setdefault(pid, _Span())
             mine.count += span.count
             mine.first, mine.last = min(mine.first, span.first), max(mine.last, span.last)
+            mine.starts.merge(span.starts)
         self._device_pids |= other._device_pids
         self._steps.update(other._steps)
-        self._starts.merge(other._starts)
         self._compiles += other._compiles
         self._long_compiles += other._long_compiles
         self._long_us += other._long_us
@@ -86,12 +86,15 @@ class Tally:
 
     def result(self) -> Trace:
         device = [self._spans[pid] for pid in self._device_pids if pid in self._spans]
+        starts = Sketch()
+        for span in device:
+            starts.merge(span.starts)
         return Trace(
             events=self._events,
             device_slices=sum(span.count for span in device),
             device_span=(min(s.first for s in device), max(s.last for s in device)) if device else None,
             steps=self._steps,
-            starts=self._starts,
+            starts=starts,
             compiles=self._compiles,
             long_compiles=self._long_compiles,
             long_compile_us=self._long_us,
@@ -112,9 +115,9 @@ class Tally:
                 span.first = start
             if end > span.last:
                 span.last = end
-        for event in slices:
+        for event in slices:  # what the device part added has no category
             if "cat" not in event and isinstance(event["ts"], str):
-                self._starts.add(time_key(event["ts"]))
+                self._spans[event["pid"]].starts.add(time_key(event["ts"]))
         names = [event.get("name") for event in slices]
         words = "\n".join(map(str, names))
         if "ProfilerStep#" in words or "AscendCL@" in words:

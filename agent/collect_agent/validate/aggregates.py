@@ -75,11 +75,11 @@ class StepTime(NamedTuple):
 
 
 class OpStatistic(NamedTuple):
-    """op_statistic.csv: (count, time) by type and core, over all devices; `ratio`, summed, in millionths of a percent;
-    the first row that contradicts itself ("" when none does).
+    """op_statistic.csv: (count, time) by device ("" without that column), type and core; `ratio`, summed, in millionths
+    of a percent; the first row that contradicts itself ("" when none does).
     """
 
-    types: Dict[Tuple[str, str], Tuple[int, int]]
+    types: Dict[Tuple[str, str, str], Tuple[int, int]]
     ratio: int
     contradiction: str
 
@@ -130,13 +130,12 @@ def step_times(raw: io.RawIOBase) -> List[StepTime]:
 def op_statistic(raw: io.RawIOBase) -> OpStatistic:
     """Sums of op_statistic.csv; Damage when a column is missing, a cell is no number, or a row is there twice."""
     at, table = _table(raw, OP_COLUMNS)
-    types: Dict[Tuple[str, str], Tuple[int, int]] = {}
+    types: Dict[Tuple[str, str, str], Tuple[int, int]] = {}
     ratio, contradiction = 0, ""
     for row in _unique(table, [at[name] for name in ("Device_id", "OP Type", "Core Type") if name in at]):
         count, total = _count(row[at["Count"]]), picoseconds(row[at["Total Time(us)"]])
-        key = (row[at["OP Type"]], row[at["Core Type"]])
-        before = types.get(key, (0, 0))
-        types[key] = (before[0] + count, before[1] + total)
+        device = row[at["Device_id"]] if "Device_id" in at else ""
+        types[device, row[at["OP Type"]], row[at["Core Type"]]] = (count, total)
         ratio += picoseconds(row[at["Ratio(%)"]])
         avg, low, high = (picoseconds(row[at[name]]) for name in ("Avg Time(us)", "Min Time(us)", "Max Time(us)"))
         if not contradiction and not _consistent(total, count, avg, low, high):

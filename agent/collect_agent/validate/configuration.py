@@ -167,8 +167,9 @@ def columns(facts: Facts) -> Result:
     missing = facts.kernels.missing(facts.level0)
     if missing:
         return failed("kernel_details.csv has no column %s" % ", ".join(missing), missing=missing)
-    unknown = facts.kernels.unknown() if facts.info and facts.info.metrics == "PipeUtilization" else []
-    if unknown and facts.kernels.ratios:
+    documented = facts.level0 or (facts.info and facts.info.metrics == "PipeUtilization" and facts.kernels.ratios)
+    unknown = facts.kernels.unknown() if documented else []
+    if unknown:
         return warned("kernel_details.csv has columns of no known export: %s" % ", ".join(unknown), unknown=unknown)
     if "Step Id" not in facts.kernels.columns and facts.info and facts.info.schedule:
         cause = "CPU activity was off" if not facts.info.cpu else "no host records are linked to kernels"

@@ -7,7 +7,7 @@ in exact arithmetic. torch_npu itself adds in floats of a microsecond epoch, whi
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .aggregates import LAST_DIGIT, StepTime
 from .facts import Facts
@@ -18,6 +18,7 @@ from .tables import PS_PER_US, microseconds
 REMEDY = "the files do not belong together, or one of them was cut: copy them again, or parse the raw data again"
 SOURCE = "measured on nine real rank directories; step_trace_time is made from CANN's overlap analysis"
 SLACK_BEYOND_WINDOW_US = 5_000_000.0
+Kind = Tuple[str, str, str]
 CHANCE = 0.01  # of the kernels of another run; times are to the nanosecond
 
 
@@ -162,12 +163,15 @@ def op_statistic(facts: Facts) -> Result:
             "op_statistic.csv counts %d kernels, kernel_details.csv has %d" % (statistic.kernels, kernels.compute_rows),
             **figures,
         )
-    for kind, core in sorted(set(statistic.types) | set(kernels.types)):
-        count, time = statistic.types.get((kind, core), (0, 0))
-        rows, duration = kernels.types.get((kind, core), [0, 0])
+    with_device = not any("" in {device for device, _, _ in types} for types in (statistic.types, kernels.types))
+    counted, measured = _by_type(statistic.types, with_device), _by_type(kernels.types, with_device)
+    for device, kind, core in sorted(set(counted) | set(measured)):
+        count, time = counted.get((device, kind, core), (0, 0))
+        rows, duration = measured.get((device, kind, core), (0, 0))
         if count != rows:
-            what = "op_statistic.csv counts %d kernels of %s on %s, kernel_details.csv has %d"
-            return failed(what % (count, kind, core, rows), **figures)
+            where = " of device %s" % device if with_device else ""
+            what = "op_statistic.csv counts %d kernels of %s on %s%s, kernel_details.csv has %d"
+            return failed(what % (count, kind, core, where, rows), **figures)
         if abs(time - duration) > 10 * LAST_DIGIT + LAST_DIGIT * count:  # real exports differ by 0.007 us at most
             what = "op_statistic.csv sums %s on %s to %.3f us, the kernels to %.3f us"
             return failed(what % (kind, core, microseconds(time), microseconds(duration)), **figures)
@@ -178,6 +182,16 @@ def op_statistic(facts: Facts) -> Result:
         return failed("the ratios of op_statistic.csv sum to %.3f %%" % (statistic.ratio / PS_PER_US), **figures)
     what = "%d kernels of %d types, counted and summed alike"
     return passed(what % (statistic.kernels, len(statistic.types)), **figures)
+
+
+def _by_type(types: Mapping[Kind, Sequence[int]], with_device: bool) -> Dict[Kind, Tuple[int, int]]:
+    """(count, time) by device, type and core; over all devices when only one of two tables names them."""
+    sums: Dict[Kind, Tuple[int, int]] = {}
+    for (device, kind, core), (count, time) in types.items():
+        key = (device if with_device else "", kind, core)
+        before = sums.get(key, (0, 0))
+        sums[key] = before[0] + count, before[1] + time
+    return sums
 
 
 @check(

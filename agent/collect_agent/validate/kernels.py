@@ -21,7 +21,7 @@ SHAPES = tuple(side + what for side in ("Input ", "Output ") for what in ("Shape
 CORES = {"aic_": ("aicore_time(us)", "aic_total_cycles"), "aiv_": ("aiv_time(us)", "aiv_total_cycles")}
 # Every pipe is measured as a time and as a share, on all chips whose exports were seen.
 PIPE = re.compile(r"^((?:aic_|aiv_)?(?:mac|vec|scalar|mte1|mte2|mte3|fixpipe))_(time\(us\)|ratio)$")
-# Beside the pipes, what Level1 with PipeUtilization has in any export seen or read of in the sources.
+# Beside the pipes, what Level0 and PipeUtilization have in any export seen or read of in the sources.
 KNOWN = {
     *(*NAMED, *NAMED_LEVEL1, *SHAPES, *CORES["aic_"], *CORES["aiv_"], "Step Id", "Device_id", "Model ID", "OP State"),
     *("Block Dim", "Block Num", "Mix Block Dim", "Mix Block Num", "HF32 Eligible", "Context ID", "total_cycles"),
@@ -102,7 +102,8 @@ class Kernels:
         self.rows = 0
         self.steps: Dict[Step, StepKernels] = {}
         self.cores: Dict[str, int] = {}
-        self.types: Dict[Tuple[str, str], List[int]] = {}  # (type, core) -> [rows, duration], off communication
+        # (device, type, core) -> [rows, duration] of compute rows; device "" where there is no such column
+        self.types: Dict[Tuple[str, str, str], List[int]] = {}
         self.collectives: Set[int] = set()  # starts of communication rows in a step, in whole microseconds
         self.compute_rows = 0
         self.compute_duration = 0
@@ -134,7 +135,7 @@ class Kernels:
         return [name for name in wanted if name not in self.columns]
 
     def unknown(self) -> List[str]:
-        """Columns that no export known has beside core counters of PipeUtilization."""
+        """Columns that no known export has at Level0 or with PipeUtilization."""
         patterns = (PIPE, RATIO, OTHER_CHIPS)
         others = [name for name in self.columns if name not in KNOWN]
         return [name for name in others if not any(pattern.match(name) for pattern in patterns)]
@@ -171,23 +172,23 @@ class _Table:
             return
         step.duration += duration
         step.computing.add(start, start + duration)
-        self._add_compute(row, core, name, duration)
+        self._add_compute(row, (key[0], row[self._type], core), name, duration)
 
-    def _add_compute(self, row: List[str], core: str, name: str, duration: int) -> None:
+    def _add_compute(self, row: List[str], kind: Tuple[str, str, str], name: str, duration: int) -> None:
         kernels = self._kernels
         kernels.compute_rows += 1
         kernels.compute_duration += duration
         kernels.starts.add(time_key(row[self._start]))
-        of_type = kernels.types.get((row[self._type], core))
+        of_type = kernels.types.get(kind)
         if of_type is None:
-            of_type = kernels.types[row[self._type], core] = [0, 0]
+            of_type = kernels.types[kind] = [0, 0]
             if len(kernels.types) > MANY_TYPES:
                 raise Damage("names more than %d types of operators and cores" % MANY_TYPES)
         of_type[0] += 1
         of_type[1] += duration
         if "compile" in name.lower() or "jit" in name.lower():
             kernels.compile_names += 1
-        if core in AI_CORES or core.startswith("MIX_"):
+        if kind[2] in AI_CORES or kind[2].startswith("MIX_"):
             kernels.ai_core_rows += 1
             measured, nonzero = _measured(row, self._ratios)
             kernels.measured_rows += measured

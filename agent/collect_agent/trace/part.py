@@ -20,7 +20,7 @@ def tally_of(part: bytes) -> Optional[Tally]:
     """Of events with a comma behind the last; None when they are no list of events."""
     tally = Tally()
     try:
-        for events in batches(io.BytesIO(b"[" + part.rstrip()[:-1] + b"]")):  # type: ignore[arg-type]
+        for events in batches(io.BytesIO(b"[" + part[: part.rindex(b",")] + b"]")):  # type: ignore[arg-type]
             tally.add(events)
     except Damage:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import compress
 from operator import add, itemgetter
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -106,15 +107,16 @@ class Tally:
         starts, durations = list(map(float, times)), list(map(float, lengths))
         if not (_possible(starts) and _possible(durations)):
             raise ValueError
-        for pid, start, end in zip(pids, starts, map(add, starts, durations)):
+        ends = list(map(add, starts, durations))
+        for pid in set(pids):
             span = self._spans.get(pid)
             if span is None:
                 span = self._spans[pid] = _Span()
-            span.count += 1
-            if start < span.first:
-                span.first = start
-            if end > span.last:
-                span.last = end
+            of_pid = pids.count(pid)
+            span.count += of_pid
+            mine = None if of_pid == len(pids) else [other == pid for other in pids]
+            span.first = min(span.first, min(compress(starts, mine) if mine else starts))
+            span.last = max(span.last, max(compress(ends, mine) if mine else ends))
         for event in slices:  # what the device part added has no category
             if "cat" not in event and isinstance(event["ts"], str):
                 self._spans[event["pid"]].starts.add(time_key(event["ts"]))

@@ -49,7 +49,10 @@ def _match(facts: Facts) -> List[Tuple[StepTime, Optional[StepKernels]]]:
 
 
 def _compare(
-    facts: Facts, what: str, table: Callable[[StepTime], int], measured: Callable[[StepTime, StepKernels], List[int]]
+    facts: Facts,
+    what: str,
+    table: Callable[[StepTime], int],
+    measured: Callable[[StepTime, StepKernels], Sequence[Optional[int]]],
 ) -> Result:
     """Hold one time of every row against the values that its kernels allow."""
     pairs = _match(facts)
@@ -61,7 +64,10 @@ def _compare(
         if kernels is None:
             return failed("%s is in step_trace_time.csv and has no kernels in kernel_details.csv" % step)
         value = table(row)
-        nearest = min(measured(row, kernels), key=lambda time: abs(value - time))
+        allowed = [time for time in measured(row, kernels) if time is not None]
+        if not allowed:
+            return absent("the rows of %s are not in order of time" % step)
+        nearest = min(allowed, key=lambda time: abs(value - time))
         deviation = abs(value - nearest)
         worst = max(worst, deviation)
         if deviation > tolerance(value):

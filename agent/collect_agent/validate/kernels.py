@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import re
-from array import array
 from typing import Dict, List, Optional, Set, Tuple
 
 from ..trace.sketch import Sketch, time_key
 from ..trace.stream import Damage
+from .intervals import Union
 from .tables import PS_PER_US, columns, picoseconds, rows
 
 RATIO = re.compile(r"^(aic_|aiv_)?(mac|vec|mte2)(_exe)?_ratio$")
@@ -32,52 +32,6 @@ MANY_TYPES = 10_000
 MANY_COLLECTIVES = 10_000
 
 Step = Tuple[str, str]  # Device_id and Step Id as written, "" where the column or the value is not there
-
-
-class Union:
-    """Total length of a union of intervals [start, end), added in any order; exact integers.
-
-    Every CANN seen writes its rows in order of start time, and then intervals are merged as they come. For
-    the others they are kept, 16 bytes each, and merged at the end.
-    """
-
-    def __init__(self) -> None:
-        self._base: Optional[int] = None
-        self._start = self._end = 0
-        self._starts, self._ends = array("q"), array("q")
-        self._in_order = True
-
-    def add(self, start: int, end: int) -> None:
-        if self._base is None:
-            self._base = start
-            self._start, self._end = start, end
-        elif self._start <= start <= self._end:
-            self._end = max(self._end, end)
-        else:
-            self._keep()
-            self._in_order = self._in_order and start > self._end
-            self._start, self._end = start, end
-
-    def length(self) -> int:
-        if self._base is None:
-            return 0
-        if self._in_order:
-            return sum(self._ends) - sum(self._starts) + self._end - self._start
-        self._keep()
-        total, reach = 0, min(self._starts)
-        for index in sorted(range(len(self._starts)), key=self._starts.__getitem__):
-            start, end = max(self._starts[index], reach), self._ends[index]
-            if end > start:
-                total, reach = total + end - start, end
-        return total
-
-    def _keep(self) -> None:
-        base = self._base or 0
-        try:
-            self._starts.append(self._start - base)
-            self._ends.append(self._end - base)
-        except OverflowError:
-            raise Damage("holds times more than 100 days apart") from None
 
 
 class StepKernels:

@@ -6,7 +6,7 @@ import re
 from typing import Any, Dict, List, Tuple
 
 from .database import LEVEL0_TABLES, LEVEL1_TABLES, PMU_TABLE
-from .facts import OUTPUT, Facts
+from .facts import INFO_NAME, OUTPUT, Facts
 from .registry import Result, absent, check, failed, passed, unproven, warned
 
 TRACE = OUTPUT + "/trace_view.json"
@@ -29,6 +29,9 @@ def profiler_info(facts: Facts) -> Result:
         if facts.bare:
             return unproven("%s alone has no profiler_info*.json: its configuration cannot be proved" % OUTPUT)
         return failed("there is no profiler_info*.json: the profiler was never stopped, or the file was left behind")
+    several = sorted(path for path in facts.files if INFO_NAME.match(path))
+    if len(several) > 1:
+        return failed("%s are in one directory" % " and ".join(several[:2]), OF_OTHERS)
     if not facts.info.document.get("end_info"):
         return failed("%s has no end_info: the profiler was not stopped" % facts.info.name)
     rank, stated = facts.info.rank, facts.info.stated_rank

@@ -134,6 +134,13 @@ CASES: list[tuple[str, Callable[..., Any], str, str, dict[str, Any]]] = [
     ("profiler-info", edit("profiler_info.json", r"\}$", ""), "fail", "not JSON", {}),
     (
         "profiler-info",
+        lambda d, a: (d / "profiler_info_7.json").write_bytes((d / "profiler_info.json").read_bytes()),
+        "fail",
+        "profiler_info.json and profiler_info_7.json are in one directory",
+        {},
+    ),
+    (
+        "profiler-info",
         edit("profiler_info_3.json", '"rank_id": 3', '"rank_id": "5"'),
         "fail",
         "rank 5 inside",
@@ -509,6 +516,17 @@ def test_without_a_record_the_steps_themselves_are_told(tmp_path: Path) -> None:
     found = judge(directory, {}, "warmup-outside")
     assert (found["verdict"], found["slow_start"]) == ("unproven", True)
     assert "the first step took 3.000 s, others 0.002 s" in found["message"]
+
+
+def test_ranks_of_two_runs_are_no_run(tmp_path: Path) -> None:
+    profile = Profile(rank=0)
+    profiles.write(tmp_path / "decode", profile)
+    profiles.write(tmp_path / "decode", profile, rank=1, started=profile.started + 3)  # another host, another clock
+    asked = {**profiles.request(profile), "ranks": [0, 1]}
+    assert judge(tmp_path, asked, "complete")["verdict"] == "pass"
+    profiles.write(tmp_path / "decode", profile, rank=2, started=profile.started + 600)
+    found = judge(tmp_path, {**asked, "ranks": [0, 1, 2]}, "complete")
+    assert (found["verdict"], "not recorded at the same time" in found["message"]) == ("fail", True)
 
 
 def test_what_did_not_run_on_the_device_is_said_once(tmp_path: Path) -> None:

@@ -35,8 +35,6 @@ UNIQUE = (*SUMMED, "api_statistic.csv")
 TIED = (*SUMMED, "trace_view.json", "communication.json")  # to the other files of their rank and run
 SEEDS = 10
 
-Contents = dict[Path, bytes]
-
 
 class Ground(NamedTuple):
     """Two ranks of one run, the same two of another run, and what is asked of the first."""
@@ -80,7 +78,7 @@ def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @contextmanager
-def damaged(contents: Contents) -> Iterator[None]:
+def damaged(contents: dict[Path, bytes]) -> Iterator[None]:
     sound = {path: path.read_bytes() for path in contents}
     for path, content in contents.items():
         path.write_bytes(content)
@@ -99,7 +97,7 @@ def complaints(ground: Ground) -> dict[tuple[str, str], tuple[str, str]]:
     return {check: found for check, found in every.items() if found[0] not in ("pass", "na")}
 
 
-def cut(ground: Ground, dice: random.Random) -> Contents | None:
+def cut(ground: Ground, dice: random.Random) -> dict[Path, bytes] | None:
     path = dice.choice(ground.files())
     content = path.read_bytes()
     cut_off = content[: dice.randrange(len(content))]
@@ -110,17 +108,17 @@ def cut(ground: Ground, dice: random.Random) -> Contents | None:
     return {path: cut_off}
 
 
-def drop_row(ground: Ground, dice: random.Random) -> Contents | None:
+def drop_row(ground: Ground, dice: random.Random) -> dict[Path, bytes] | None:
     return _rows(ground, dice, SUMMED, lambda rows, at: [*rows[:at], *rows[at + 1 :]])
 
 
-def double_row(ground: Ground, dice: random.Random) -> Contents | None:
+def double_row(ground: Ground, dice: random.Random) -> dict[Path, bytes] | None:
     return _rows(ground, dice, UNIQUE, lambda rows, at: [*rows[:at], rows[at], *rows[at:]])
 
 
 def _rows(
     ground: Ground, dice: random.Random, names: tuple[str, ...], change: Callable[[list[bytes], int], list[bytes]]
-) -> Contents | None:
+) -> dict[Path, bytes] | None:
     tables = ground.files(*names)
     if not tables:
         return None  # a database export
@@ -129,7 +127,7 @@ def _rows(
     return {path: head + b"".join(change(rows, dice.randrange(len(rows))))}
 
 
-def rename_column(ground: Ground, dice: random.Random) -> Contents | None:
+def rename_column(ground: Ground, dice: random.Random) -> dict[Path, bytes] | None:
     tables = ground.files(*UNIQUE, "operator_details.csv")
     if not tables:
         return None
@@ -142,7 +140,7 @@ def rename_column(ground: Ground, dice: random.Random) -> Contents | None:
     return {path: b",".join(names) + (b"\r\n" if head.endswith(b"\r") else b"\n") + rest}
 
 
-def nul_tail(ground: Ground, dice: random.Random) -> Contents:
+def nul_tail(ground: Ground, dice: random.Random) -> dict[Path, bytes]:
     """As a crash leaves it: blocks that were never written."""
     path = dice.choice(ground.files())
     content = path.read_bytes()
@@ -152,18 +150,18 @@ def nul_tail(ground: Ground, dice: random.Random) -> Contents:
     return {path: content[:-size] + bytes(size)}
 
 
-def swap_ranks(ground: Ground, dice: random.Random) -> Contents:
+def swap_ranks(ground: Ground, dice: random.Random) -> dict[Path, bytes]:
     """One file, or profiler_info or a database under the other rank's name."""
     one, two = sorted(ground.here.iterdir())
     names = sorted(path.name for path in (one / OUTPUT).iterdir() if path.name in TIED)
     pairs = [(one / OUTPUT / name, two / OUTPUT / name) for name in names]
     pairs += [(next(one.glob("profiler_info*")), next(two.glob("profiler_info*")))]
-    pairs += list(zip(one.glob("*/ascend*.db"), two.glob("*/ascend*.db"), strict=True))
+    pairs += list(zip(one.glob("*/ascend*.db"), two.glob("*/ascend*.db")))  # noqa: B905 - Python 3.8 runs this too
     first, second = dice.choice(pairs)
     return {first: second.read_bytes(), second: first.read_bytes()}
 
 
-def mix_runs(ground: Ground, dice: random.Random) -> Contents | None:
+def mix_runs(ground: Ground, dice: random.Random) -> dict[Path, bytes] | None:
     foreign = {path.name: path for path in ground.there.rglob("*") if path.is_file()}
     tied = [path for path in ground.files() if path.name in TIED or path.name.startswith(("profiler_info", "ascend"))]
     known = [path for path in tied if path.name in foreign and foreign[path.name].read_bytes() != path.read_bytes()]
@@ -173,7 +171,7 @@ def mix_runs(ground: Ground, dice: random.Random) -> Contents | None:
     return {path: foreign[path.name].read_bytes()}
 
 
-def change_digit(ground: Ground, dice: random.Random) -> Contents | None:
+def change_digit(ground: Ground, dice: random.Random) -> dict[Path, bytes] | None:
     """One of the digits above the tolerance of the sums, in a time or a count."""
     tables = ground.files(*SUMMED, "trace_view.json")
     if not tables:
@@ -210,7 +208,7 @@ def _telling_digits(columns: list[str], body: bytes) -> list[int]:
     start = 0
     for line in body.splitlines(keepends=True):
         commas = [match.start() for match in re.finditer(rb',(?=(?:[^"]*"[^"]*")*[^"]*$)', line.rstrip(b"\r\n"))]
-        for column, begin in zip(columns, [0, *(comma + 1 for comma in commas)], strict=True):
+        for column, begin in zip(columns, [0, *(comma + 1 for comma in commas)]):  # noqa: B905
             number = re.compile(rb"\d+").match(body, start + begin)
             if column in wanted and number:
                 numbers.setdefault(column, []).append(number)
@@ -226,7 +224,9 @@ DAMAGES = [cut, drop_row, double_row, rename_column, nul_tail, swap_ranks, mix_r
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_damage_anywhere_is_caught(ground: Ground, damage: Callable[[Ground, random.Random], Contents | None]) -> None:
+def test_damage_anywhere_is_caught(
+    ground: Ground, damage: Callable[[Ground, random.Random], dict[Path, bytes] | None]
+) -> None:
     sound = complaints(ground)
     assert ground.asked is None or sound == {}
     assert {verdict for verdict, _ in sound.values()} <= {"unproven"}

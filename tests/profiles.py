@@ -331,14 +331,16 @@ def write_database(path: Path, profile: Profile, kernels: list[Kernel]) -> None:
             [(k.start, k.start + k.duration, n) for n, k in enumerate(kernels)],
         ),
         "COMPUTE_TASK_INFO": (["name", "globalTaskId"], [(2, n) for n in range(len(kernels))]),
-        "NPU_INFO": (["id", "name"], [(profile.device, "Ascend910B3")]),
+        "NPU_INFO": (["id", "name"], [(profile.device, "Ascend910A" if profile.chip == "910A" else "Ascend910B3")]),
+        "RANK_DEVICE_MAP": (["rankId", "deviceId"], [(-1 if profile.rank is None else profile.rank, profile.device)]),
     }
     if profile.level != "Level0":
         tables["CANN_API"] = (
             ["startNs", "endNs", "name"],
             [(k.start - 200_000, k.start - 100_000, 2) for k in kernels],
         )
-        tables["TASK_PMU_INFO"] = (["globalTaskId", "name", "value"], [(n, 1, 0.25) for n in range(len(kernels))])
+        if profile.chip != "910A":  # as in a real export
+            tables["TASK_PMU_INFO"] = (["globalTaskId", "name", "value"], [(n, 1, 0.25) for n in range(len(kernels))])
     if profile.with_steps:
         steps = [
             (profile.first_step + i, profile.step_start(i), profile.step_start(i + 1)) for i in range(profile.steps)
@@ -392,13 +394,26 @@ def write_text(output: Path, profile: Profile, kernels: list[Kernel]) -> None:
     api = ["Level", "API Name", "Time(us)", "Count", "Avg(us)", "Min(us)", "Max(us)", "Variance"]
     write_csv(output / "api_statistic.csv", device + api, api_rows(profile, kernels))
     if profile.collectives:
-        for name in ("communication.json", "communication_matrix.json"):
-            (output / name).write_text(json.dumps({f"step{profile.first_step}": {"p2p": {}, "collective": {}}}))
+        (output / "communication.json").write_text(json.dumps(collectives(kernels)))
+        matrix = {f"step{profile.first_step}": {"p2p": {}, "collective": {}}}
+        (output / "communication_matrix.json").write_text(json.dumps(matrix))
     if profile.cpu:
         stack = "/home/user/model.py(12): forward;\n/home/user/run.py(3): <module>"
         times = ["12.5", "15.0", "41.238", "41.238", "41.238", "41.238"]
         details = [["aten::mm", "128,4096;\n4096,4096", stack, *times]] * 3
         write_csv(output / "operator_details.csv", OPERATOR_COLUMNS, details, "\r\n")
+
+
+def collectives(kernels: list[Kernel]) -> dict[str, Any]:
+    """communication.json: starts are floats of an epoch in microseconds."""
+    steps: dict[str, Any] = {}
+    for kernel in kernels:
+        if kernel.core == "HCCL":
+            times = {"Start Timestamp(us)": kernel.start / 1000, "Elapse Time(ms)": kernel.duration / 1e6}
+            step = steps.setdefault(f"step{kernel.step}", {"p2p": {}, "collective": {}})
+            step["collective"][f"{kernel.name}@1"] = {"Communication Time Info": times}
+            step["collective"]["Total Op Info"] = {"Communication Time Info": {"Start Timestamp(us)": 0}}
+    return steps
 
 
 def request(profile: Profile, phase: str = "decode") -> dict[str, Any]:

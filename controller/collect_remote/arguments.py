@@ -134,7 +134,10 @@ def _add_managing(add: Add) -> None:
 def _add_offline(add: Add) -> None:
     """What needs no host."""
     validate = add("validate", commands.validate, "judge a profile: a directory or an archive")
-    validate.add_argument("path", type=Path)
+    validate.add_argument("path", type=Path, help="a *_ascend_pt directory, a tree of them, an archive")
+    validate.add_argument(
+        "--allow-unproven", action="store_true", help="exit with 0 when nothing is wrong, though not all is proved"
+    )
     template = add("template", commands.template, "the profiling template as one script")
     template.add_argument("--phase", choices=PHASES, default="both")
 

@@ -206,12 +206,19 @@ def validate(options: argparse.Namespace) -> int:
 
     if not options.path.exists():
         raise UsageError(f"there is no {options.path}", "give a profile directory or a profile_l1.tar.gz")
-    verdict = validate(str(options.path))
+    if not options.path.is_dir() and not options.path.name.endswith((".tar.gz", ".tgz")):
+        raise UsageError(f"{options.path} is neither a directory nor a .tar.gz", "give the directory that holds it")
+    try:
+        verdict = validate(str(options.path))
+    except OSError as error:
+        place = error.filename or options.path
+        raise UsageError(f"{place} cannot be read: {error.strerror}", "see to its rights, or copy it") from error
     if options.json:
         print_json(verdict)
     else:
         put(render.verdict_text(verdict))
-    return 0 if verdict["verdict"] == "valid" else ProfileInvalid.exit_code
+    accepted = ("valid", "unproven") if options.allow_unproven else ("valid",)
+    return 0 if verdict["verdict"] in accepted else ProfileInvalid.exit_code
 
 
 def template(options: argparse.Namespace) -> int:

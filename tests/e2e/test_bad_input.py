@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import profiles
 from harness import LLAMA, Tool, one_error
 from simhost import SimHost
 
@@ -83,6 +84,23 @@ def test_an_adapter_with_a_syntax_error(tool: Tool) -> None:
 
 def test_validate_what_is_not_there(tool: Tool) -> None:
     one_error(tool("validate", "nowhere", "--json"), 2, message="no nowhere", remedy="profile")
+
+
+def test_validate_what_is_no_profile(tool: Tool) -> None:
+    (tool.directory / "notes.txt").write_text("all is well")
+    one_error(tool("validate", "notes.txt", "--json"), 2, message="neither a directory nor", remedy="directory")
+    (tool.directory / "empty.tar.gz").touch()
+    outcome = tool("validate", "empty.tar.gz", "--json")
+    assert (outcome.status, outcome.document["verdict"]) == (7, "invalid")
+
+
+def test_validate_what_is_sound_and_not_proved(tool: Tool) -> None:
+    directory = profiles.write(tool.directory)
+    for option, status in (("--json", 7), ("--allow-unproven", 0)):
+        assert tool("validate", directory.name, "--json", option).status == status
+    (directory / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").write_text("[")
+    outcome = tool("validate", directory.name, "--json", "--allow-unproven")
+    assert (outcome.status, outcome.document["verdict"]) == (7, "invalid")
 
 
 def test_validate_a_cut_archive(host: Start, tool: Tool) -> None:

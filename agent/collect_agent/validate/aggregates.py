@@ -5,9 +5,13 @@ picoseconds.
 from __future__ import annotations
 
 import io
-from typing import Dict, Iterator, List, NamedTuple, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
 
-from .tables import Damage, columns, picoseconds, rows, whole_number
+from ..trace.stream import Damage
+from .tables import columns, picoseconds, rows, whole_number
+
+LAST_DIGIT = 1000  # picoseconds: the tools write three decimals of a microsecond, some cut off, some rounded
+MANY_ROWS = 100_000  # of a table that sums up
 
 STEP_COLUMNS = (
     "Step",
@@ -71,12 +75,21 @@ class StepTime(NamedTuple):
 
 
 class OpStatistic(NamedTuple):
-    """Sums over op_statistic.csv: its rows, the kernels they count, their time, `ratio` in millionths of a percent."""
+    """op_statistic.csv: (count, time) by device ("" without that column), type and core; `ratio`, summed, in millionths
+    of a percent; the first row that contradicts itself ("" when none does).
+    """
 
-    kinds: int
-    kernels: int
-    total: int
+    types: Dict[Tuple[str, str, str], Tuple[int, int]]
     ratio: int
+    contradiction: str
+
+    @property
+    def kernels(self) -> int:
+        return sum(count for count, _ in self.types.values())
+
+    @property
+    def total(self) -> int:
+        return sum(time for _, time in self.types.values())
 
 
 class ApiStatistic(NamedTuple):
@@ -110,38 +123,56 @@ def step_times(raw: io.RawIOBase) -> List[StepTime]:
             picoseconds(row[at["Stage"]]),
             picoseconds(row[at["Bubble"]]),
         )
-        for row in table
+        for row in _unique(table, [at[name] for name in ("Device_id", "Step") if name in at])
     ]
 
 
 def op_statistic(raw: io.RawIOBase) -> OpStatistic:
-    """Sums of op_statistic.csv; Damage when a column is missing or a cell is no number."""
+    """Sums of op_statistic.csv; Damage when a column is missing, a cell is no number, or a row is there twice."""
     at, table = _table(raw, OP_COLUMNS)
-    count = kinds = total = ratio = 0
-    for row in table:
-        kinds += 1
-        count += _count(row[at["Count"]])
-        total += picoseconds(row[at["Total Time(us)"]])
+    types: Dict[Tuple[str, str, str], Tuple[int, int]] = {}
+    ratio, contradiction = 0, ""
+    for row in _unique(table, [at[name] for name in ("Device_id", "OP Type", "Core Type") if name in at]):
+        count, total = _count(row[at["Count"]]), picoseconds(row[at["Total Time(us)"]])
+        device = row[at["Device_id"]] if "Device_id" in at else ""
+        types[device, row[at["OP Type"]], row[at["Core Type"]]] = (count, total)
         ratio += picoseconds(row[at["Ratio(%)"]])
-    return OpStatistic(kinds, count, total, ratio)
+        avg, low, high = (picoseconds(row[at[name]]) for name in ("Avg Time(us)", "Min Time(us)", "Max Time(us)"))
+        if not contradiction and not _consistent(total, count, avg, low, high):
+            contradiction = row[at["OP Type"]]
+    return OpStatistic(types, ratio, contradiction)
 
 
 def api_statistic(raw: io.RawIOBase) -> ApiStatistic:
-    """Rows of api_statistic.csv held against themselves: Min <= Avg <= Max, and Avg times Count is Time.
-
-    The tool rounds to three decimals, so Avg may be off by half of the last one, times Count in the product.
-    """
+    """Rows of api_statistic.csv held against themselves: Min <= Avg <= Max, and Avg times Count is Time."""
     at, table = _table(raw, API_COLUMNS)
     found, contradiction = 0, ""
-    rounding = 500  # half of the third decimal of a microsecond, in picoseconds
-    for row in table:
+    for row in _unique(table, [at[name] for name in ("Device_id", "Level", "API Name") if name in at]):
         found += 1
         count = _count(row[at["Count"]])
         time, avg, low, high = (picoseconds(row[at[name]]) for name in ("Time(us)", "Avg(us)", "Min(us)", "Max(us)"))
-        good = low - rounding <= avg <= high + rounding and abs(avg * count - time) <= (count + 1) * rounding
-        if not good and not contradiction:
+        if not contradiction and not _consistent(time, count, avg, low, high):
             contradiction = row[at["API Name"]]
     return ApiStatistic(found, contradiction)
+
+
+def _consistent(total: int, count: int, avg: int, low: int, high: int) -> bool:
+    """Whether the times of `count` calls can be so; Avg may be off by its last digit, times Count in the product."""
+    whole = abs(avg * count - total) <= (count + 1) * LAST_DIGIT
+    return whole and low - LAST_DIGIT <= avg <= high + LAST_DIGIT
+
+
+def _unique(table: Iterator[List[str]], key: List[int]) -> Iterator[List[str]]:
+    """The rows of `table`; Damage when two have the same cells at the positions `key`."""
+    seen: Set[Tuple[str, ...]] = set()
+    for row in table:
+        cells = tuple(row[position].strip() for position in key)
+        if cells in seen:
+            raise Damage("has two rows of %s" % " ".join(cells))
+        seen.add(cells)
+        if len(seen) > MANY_ROWS:
+            raise Damage("has more than %d rows" % MANY_ROWS)
+        yield row
 
 
 def other(raw: io.RawIOBase, name: str) -> None:

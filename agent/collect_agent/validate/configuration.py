@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List, Tuple
 
 from .database import LEVEL0_TABLES, LEVEL1_TABLES, PMU_TABLE
-from .facts import OUTPUT, Facts
+from .facts import INFO_NAME, OUTPUT, Facts
 from .registry import Result, absent, check, failed, passed, unproven, warned
 
 TRACE = OUTPUT + "/trace_view.json"
 COLLECT_AGAIN = "collect again"
+OF_OTHERS = "put every rank's files back together"
+NO_PMU_TABLE = re.compile(r"Ascend(910A|910Pro|310)", re.IGNORECASE)
 
 
 @check(
@@ -26,11 +29,14 @@ def profiler_info(facts: Facts) -> Result:
         if facts.bare:
             return unproven("%s alone has no profiler_info*.json: its configuration cannot be proved" % OUTPUT)
         return failed("there is no profiler_info*.json: the profiler was never stopped, or the file was left behind")
+    several = sorted(path for path in facts.files if INFO_NAME.match(path))
+    if len(several) > 1:
+        return failed("%s are in one directory" % " and ".join(several[:2]), OF_OTHERS)
     if not facts.info.document.get("end_info"):
         return failed("%s has no end_info: the profiler was not stopped" % facts.info.name)
     rank, stated = facts.info.rank, facts.info.stated_rank
     if rank is not None and stated is not None and rank != stated:
-        return failed("%s says rank %d inside" % (facts.info.name, stated), "put every rank's files back together")
+        return failed("%s says rank %d inside" % (facts.info.name, stated), OF_OTHERS)
     return passed("%s is whole and says that the profiler was stopped" % facts.info.name, **facts.info.versions)
 
 
@@ -57,11 +63,15 @@ def configuration(facts: Facts) -> Result:
 
 def _wanted(facts: Facts) -> Tuple[List[str], List[str]]:
     """Text files of this configuration: (those that a complete profile has, those that it usually has)."""
-    must = ["trace_view.json", "kernel_details.csv", "step_trace_time.csv"]
+    must = ["trace_view.json"]
+    # Tables of the device are not written when nothing ran on it: the check of kernels says so.
+    idle = facts.trace is not None and not facts.trace.device_slices and not facts.has("kernel_details.csv")
+    must += [] if idle else ["kernel_details.csv", "step_trace_time.csv"]
     usual: List[str] = []
     if not facts.level0:
         statistics = ["api_statistic.csv"]
-        statistics += ["op_statistic.csv"] if facts.kernels is None or facts.kernels.compute_rows else []
+        computed = not idle and (facts.kernels is None or facts.kernels.compute_rows)
+        statistics += ["op_statistic.csv"] if computed else []
         statistics += ["operator_details.csv"] if facts.info is None or facts.info.cpu else []
         # Written since v6.0; the version is stated since v7.0, so only then their absence tells.
         (must if facts.info and facts.info.versions else usual).extend(statistics)
@@ -160,6 +170,10 @@ def columns(facts: Facts) -> Result:
     missing = facts.kernels.missing(facts.level0)
     if missing:
         return failed("kernel_details.csv has no column %s" % ", ".join(missing), missing=missing)
+    documented = facts.level0 or (facts.info and facts.info.metrics == "PipeUtilization" and facts.kernels.ratios)
+    unknown = facts.kernels.unknown() if documented else []
+    if unknown:
+        return warned("kernel_details.csv has columns of no known export: %s" % ", ".join(unknown), unknown=unknown)
     if "Step Id" not in facts.kernels.columns and facts.info and facts.info.schedule:
         cause = "CPU activity was off" if not facts.info.cpu else "no host records are linked to kernels"
         return warned("kernel_details.csv has no Step Id: steps cannot be told apart: %s" % cause)
@@ -211,14 +225,14 @@ def trace(facts: Facts) -> Result:
     if facts.trace is None:
         return absent("there is no trace_view.json")
     figures: Dict[str, Any] = {"events": facts.trace.events, "device_slices": facts.trace.device_slices}
-    if not facts.trace.device_slices:
+    if not facts.trace.device_slices and facts.has("kernel_details.csv"):
         return failed("trace_view.json has no slice of the device (process Ascend Hardware)", COLLECT_AGAIN, **figures)
     return passed("a complete list of %d events" % facts.trace.events, **figures)
 
 
 @check(
     "database",
-    catches="a database that was cut off, or lacks the tables of its level",
+    catches="a database that was cut off, lacks the tables of its level, or is of another rank",
     source="tables of real Level0, Level1 and Level2 exports; TASK_PMU_INFO only with core counters",
     remedy="export again to a local disk (SQLite needs working locks)",
 )
@@ -234,6 +248,9 @@ def database(facts: Facts) -> Result:
         return absent("there is no ascend_pytorch_profiler*.db")
     wanted: Tuple[str, ...] = LEVEL0_TABLES if facts.level0 else LEVEL0_TABLES + LEVEL1_TABLES
     counters = not facts.level0 and (facts.info is None or facts.info.metrics != "AiCoreNone")
+    # A 910A with PipeUtilization writes no such table, though its text export has the counters (a real export).
+    without = counters and all(NO_PMU_TABLE.match(db.chip) and PMU_TABLE not in db.tables for db in profiles.values())
+    counters = counters and not without
     wanted += (PMU_TABLE,) if counters else ()
     for name, db in sorted(profiles.items()):
         empty = [table for table in wanted if not db.rows.get(table)]
@@ -241,6 +258,10 @@ def database(facts: Facts) -> Result:
             return failed("%s: no rows in %s" % (name, ", ".join(empty)), missing=empty)
         if counters and facts.info and facts.info.metrics == "PipeUtilization" and not db.ratios:
             return failed("%s: no core counter is above 0" % name, COLLECT_AGAIN)
+        if facts.rank is not None and db.ranks and facts.rank not in db.ranks:
+            return failed("%s is of rank %d, the profile of rank %d" % (name, db.ranks[0], facts.rank), OF_OTHERS)
+        if without and not facts.exports_text:
+            return warned("%s holds no core counters: databases of this chip have none" % name, "export text")
     rows = {table: sum(db.rows.get(table, 0) for db in profiles.values()) for table in wanted}
     return passed("%d databases with the tables of their level" % len(profiles), rows=rows)
 

@@ -8,12 +8,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
+from ..trace.tally import Trace
 from .aggregates import ApiStatistic, OpStatistic, StepTime
 from .database import Database
 from .kernels import Kernels
 from .messages import Found
 from .tables import whole_number
-from .trace import Trace
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 INFO_NAME = re.compile(r"profiler_info(?:_(\d{1,9}))?\.json$")
@@ -186,6 +186,7 @@ class Facts:
     op_statistic: Optional[OpStatistic] = None
     api_statistic: Optional[ApiStatistic] = None
     trace: Optional[Trace] = None
+    collectives: Optional[Set[int]] = None  # starts by communication.json, in whole microseconds
     databases: Dict[str, Database] = field(default_factory=dict)
     messages: List[Found] = field(default_factory=list)
 

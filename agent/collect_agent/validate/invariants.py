@@ -7,17 +7,19 @@ in exact arithmetic. torch_npu itself adds in floats of a microsecond epoch, whi
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from .aggregates import StepTime
+from .aggregates import LAST_DIGIT, StepTime
 from .facts import Facts
 from .kernels import StepKernels
-from .registry import Result, absent, check, failed, passed, warned
+from .registry import Result, absent, check, failed, passed, unproven
 from .tables import PS_PER_US, microseconds
 
 REMEDY = "the files do not belong together, or one of them was cut: copy them again, or parse the raw data again"
 SOURCE = "measured on nine real rank directories; step_trace_time is made from CANN's overlap analysis"
 SLACK_BEYOND_WINDOW_US = 5_000_000.0
+Kind = Tuple[str, str, str]
+CHANCE = 0.01  # of the kernels of another run; times are to the nanosecond
 
 
 def tolerance(value: int) -> int:
@@ -47,7 +49,10 @@ def _match(facts: Facts) -> List[Tuple[StepTime, Optional[StepKernels]]]:
 
 
 def _compare(
-    facts: Facts, what: str, table: Callable[[StepTime], int], measured: Callable[[StepTime, StepKernels], List[int]]
+    facts: Facts,
+    what: str,
+    table: Callable[[StepTime], int],
+    measured: Callable[[StepTime, StepKernels], Sequence[Optional[int]]],
 ) -> Result:
     """Hold one time of every row against the values that its kernels allow."""
     pairs = _match(facts)
@@ -59,7 +64,10 @@ def _compare(
         if kernels is None:
             return failed("%s is in step_trace_time.csv and has no kernels in kernel_details.csv" % step)
         value = table(row)
-        nearest = min(measured(row, kernels), key=lambda time: abs(value - time))
+        allowed = [time for time in measured(row, kernels) if time is not None]
+        if not allowed:
+            return absent("the rows of %s are not in order of time" % step)
+        nearest = min(allowed, key=lambda time: abs(value - time))
         deviation = abs(value - nearest)
         worst = max(worst, deviation)
         if deviation > tolerance(value):
@@ -141,8 +149,9 @@ def step_sum(facts: Facts) -> Result:
 
 @check(
     "op-statistic",
-    catches="kernel rows lost anywhere, those without a step included",
-    source="op_statistic.csv sums all non-communication rows of kernel_details.csv, exactly; " + SOURCE,
+    catches="kernel rows lost, doubled or changed anywhere, those without a step included",
+    source="op_statistic.csv counts and sums the non-communication rows of kernel_details.csv by type and core; "
+    + SOURCE,
     remedy=REMEDY,
 )
 def op_statistic(facts: Facts) -> Result:
@@ -160,22 +169,61 @@ def op_statistic(facts: Facts) -> Result:
             "op_statistic.csv counts %d kernels, kernel_details.csv has %d" % (statistic.kernels, kernels.compute_rows),
             **figures,
         )
-    if abs(statistic.total - kernels.compute_duration) > tolerance(statistic.total):
-        return failed(
-            "op_statistic.csv sums to %.3f us, the kernels to %.3f us"
-            % (microseconds(statistic.total), microseconds(kernels.compute_duration)),
-            **figures,
-        )
-    hundred, rounding = 100 * PS_PER_US, 500  # each Ratio(%) is rounded to three decimals
-    if statistic.total and abs(statistic.ratio - hundred) > max(10_000, rounding * statistic.kinds):
+    with_device = not any("" in {device for device, _, _ in types} for types in (statistic.types, kernels.types))
+    counted, measured = _by_type(statistic.types, with_device), _by_type(kernels.types, with_device)
+    for device, kind, core in sorted(set(counted) | set(measured)):
+        count, time = counted.get((device, kind, core), (0, 0))
+        rows, duration = measured.get((device, kind, core), (0, 0))
+        if count != rows:
+            where = " of device %s" % device if with_device else ""
+            what = "op_statistic.csv counts %d kernels of %s on %s%s, kernel_details.csv has %d"
+            return failed(what % (count, kind, core, where, rows), **figures)
+        if abs(time - duration) > 10 * LAST_DIGIT + LAST_DIGIT * count:  # real exports differ by 0.007 us at most
+            what = "op_statistic.csv sums %s on %s to %.3f us, the kernels to %.3f us"
+            return failed(what % (kind, core, microseconds(time), microseconds(duration)), **figures)
+    if statistic.contradiction:
+        return failed("op_statistic.csv contradicts itself at %s" % statistic.contradiction, **figures)
+    hundred = 100 * PS_PER_US
+    if statistic.total and abs(statistic.ratio - hundred) > max(10_000, LAST_DIGIT * len(statistic.types)):
         return failed("the ratios of op_statistic.csv sum to %.3f %%" % (statistic.ratio / PS_PER_US), **figures)
-    return passed("%d kernels of %d types, counted and summed alike" % (statistic.kernels, statistic.kinds), **figures)
+    what = "%d kernels of %d types, counted and summed alike"
+    return passed(what % (statistic.kernels, len(statistic.types)), **figures)
+
+
+def _by_type(types: Mapping[Kind, Sequence[int]], with_device: bool) -> Dict[Kind, Tuple[int, int]]:
+    """(count, time) by device, type and core; over all devices when only one of two tables names them."""
+    sums: Dict[Kind, Tuple[int, int]] = {}
+    for (device, kind, core), (count, time) in types.items():
+        key = (device if with_device else "", kind, core)
+        before = sums.get(key, (0, 0))
+        sums[key] = before[0] + count, before[1] + time
+    return sums
+
+
+@check(
+    "communication-json",
+    catches="a communication.json of another rank or run",
+    source="its operators start when the communication rows of kernel_details.csv do; on eight real rank directories, "
+    "2023 to CANN 8.3",
+    remedy=REMEDY,
+)
+def communication_json(facts: Facts) -> Result:
+    wanted = facts.kernels.collectives if facts.kernels is not None else set()
+    if not facts.collectives or not wanted:
+        return absent("communication.json or communication rows with a step are not there")
+    found = sum(not facts.collectives.isdisjoint((start - 1, start, start + 1)) for start in wanted)
+    figures: Dict[str, Any] = {"looked_for": len(wanted), "found": found}
+    if not found:
+        return failed("no communication row of kernel_details.csv is in communication.json", **figures)
+    # Operators of a new kind are left out of it, with a warning (torch_npu _communication_parser.py).
+    return passed("%d of %d communication rows are in communication.json" % (found, len(wanted)), **figures)
 
 
 @check(
     "same-kernels",
-    catches="a trace of another rank or run beside the tables",
-    source="the start times of kernels are those of slices in trace_view.json, digit for digit: both come from msprof",
+    catches="a trace of another rank or run beside the tables, or one from which events were cut",
+    source="the start times of kernels are those of slices in trace_view.json, digit for digit: both come from msprof; "
+    "so it is for all compute kernels of ten real rank directories, untrimmed",
     remedy=REMEDY,
 )
 def same_kernels(facts: Facts) -> Result:
@@ -185,10 +233,11 @@ def same_kernels(facts: Facts) -> Result:
     if not wanted or not facts.trace.starts:
         return absent("the times of kernels and slices are not written alike")
     figures: Dict[str, Any] = {"looked_for": wanted, "found": found}
-    if not found:
+    if found < CHANCE * wanted:
         return failed("no kernel of kernel_details.csv is in trace_view.json", **figures)
     if found < wanted:
-        return warned("%d of %d kernels are in trace_view.json" % (found, wanted), **figures)
+        what = "only %d of %d kernels are in trace_view.json: it was shortened, or one of the two changed"
+        return unproven(what % (found, wanted), **figures)
     return passed("the kernels looked for are all in trace_view.json", **figures)
 
 
@@ -207,6 +256,9 @@ def one_run(facts: Facts) -> Result:
     if facts.trace is not None and facts.trace.steps:
         begin = min(start for start, _ in facts.trace.steps.values())
         spans["the steps of trace_view.json"] = begin, max(start + dur for start, dur in facts.trace.steps.values())
+    for name, database in facts.databases.items():
+        if database.span:
+            spans[name] = database.span[0] / 1e3, database.span[1] / 1e3
     window = _window(facts)
     if len(spans) + (window is not None) < 2:
         return absent("no two files with times to compare")

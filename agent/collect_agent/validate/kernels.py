@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-from array import array
 from typing import Dict, List, Optional, Set, Tuple
 
-from .sketch import Sketch, time_key
-from .tables import Damage, columns, picoseconds, rows
+from ..trace.sketch import Sketch, time_key
+from ..trace.stream import Damage
+from .intervals import Union
+from .tables import PS_PER_US, columns, picoseconds, rows
 
 RATIO = re.compile(r"^(aic_|aiv_)?(mac|vec|mte2)(_exe)?_ratio$")
 AI_CORES = ("AI_CORE", "AI_VECTOR_CORE")
@@ -20,55 +21,17 @@ SHAPES = tuple(side + what for side in ("Input ", "Output ") for what in ("Shape
 CORES = {"aic_": ("aicore_time(us)", "aic_total_cycles"), "aiv_": ("aiv_time(us)", "aiv_total_cycles")}
 # Every pipe is measured as a time and as a share, on all chips whose exports were seen.
 PIPE = re.compile(r"^((?:aic_|aiv_)?(?:mac|vec|scalar|mte1|mte2|mte3|fixpipe))_(time\(us\)|ratio)$")
-MANY_TYPES = 1000
+# Beside the pipes, what Level0 and PipeUtilization have in any export seen or read of in the sources.
+KNOWN = {
+    *(*NAMED, *NAMED_LEVEL1, *SHAPES, *CORES["aic_"], *CORES["aiv_"], "Step Id", "Device_id", "Model ID", "OP State"),
+    *("Block Dim", "Block Num", "Mix Block Dim", "Mix Block Num", "HF32 Eligible", "Context ID", "total_cycles"),
+    *("icache_miss_rate", "aic_icache_miss_rate", "aiv_icache_miss_rate", "memory_bound", "cube_utilization(%)"),
+}
+OTHER_CHIPS = re.compile(r"^(aic_|aiv_)?\w+_(exe|preload)_ratio$")  # of 310B and chip V5 (msprof's tables of metrics)
+MANY_TYPES = 10_000
+MANY_COLLECTIVES = 10_000
 
 Step = Tuple[str, str]  # Device_id and Step Id as written, "" where the column or the value is not there
-
-
-class Union:
-    """Total length of a union of intervals [start, end), added in any order; exact integers.
-
-    Every CANN seen writes its rows in order of start time, and then intervals are merged as they come. For
-    the others they are kept, 16 bytes each, and merged at the end.
-    """
-
-    def __init__(self) -> None:
-        self._base: Optional[int] = None
-        self._start = self._end = 0
-        self._starts, self._ends = array("q"), array("q")
-        self._in_order = True
-
-    def add(self, start: int, end: int) -> None:
-        if self._base is None:
-            self._base = start
-            self._start, self._end = start, end
-        elif self._start <= start <= self._end:
-            self._end = max(self._end, end)
-        else:
-            self._keep()
-            self._in_order = self._in_order and start > self._end
-            self._start, self._end = start, end
-
-    def length(self) -> int:
-        if self._base is None:
-            return 0
-        if self._in_order:
-            return sum(self._ends) - sum(self._starts) + self._end - self._start
-        self._keep()
-        total, reach = 0, min(self._starts)
-        for index in sorted(range(len(self._starts)), key=self._starts.__getitem__):
-            start, end = max(self._starts[index], reach), self._ends[index]
-            if end > start:
-                total, reach = total + end - start, end
-        return total
-
-    def _keep(self) -> None:
-        base = self._base or 0
-        try:
-            self._starts.append(self._start - base)
-            self._ends.append(self._end - base)
-        except OverflowError:
-            raise Damage("holds times more than 100 days apart") from None
 
 
 class StepKernels:
@@ -93,14 +56,16 @@ class Kernels:
         self.rows = 0
         self.steps: Dict[Step, StepKernels] = {}
         self.cores: Dict[str, int] = {}
-        self.types: Set[str] = set()
+        # (device, type, core) -> [rows, duration] of compute rows; device "" where there is no such column
+        self.types: Dict[Tuple[str, str, str], List[int]] = {}
+        self.collectives: Set[int] = set()  # starts of communication rows in a step, in whole microseconds
         self.compute_rows = 0
         self.compute_duration = 0
         self.ai_core_rows = 0
         self.measured_rows = 0  # AI-core rows with a number in a ratio column
         self.nonzero_rows = 0
         self.compile_names = 0
-        self.starts = Sketch()
+        self.starts = Sketch()  # of compute rows: collectives begin a nanosecond off the slices of their tasks
 
     @property
     def first(self) -> Optional[int]:
@@ -118,35 +83,35 @@ class Kernels:
         wanted += [pipe + end for pipe in sorted(pipes) for end in ("_time(us)", "_ratio")]
         for core, whole in CORES.items():
             wanted += whole if any(pipe.startswith(core) for pipe in pipes) else ()
+        wanted += ["aicore_time(us)"] if pipes and "aicore_time(us)" not in wanted else []
         if self.compute_rows and "Block Num" not in self.columns:
             wanted.append("Block Dim")
         return [name for name in wanted if name not in self.columns]
 
+    def unknown(self) -> List[str]:
+        """Columns that no known export has at Level0 or with PipeUtilization."""
+        patterns = (PIPE, RATIO, OTHER_CHIPS)
+        others = [name for name in self.columns if name not in KNOWN]
+        return [name for name in others if not any(pattern.match(name) for pattern in patterns)]
 
-def read(raw: io.RawIOBase) -> Kernels:
-    """Read the whole table; Damage when it is not one, or a start time or duration is not a number.
 
-    When one of the columns that all of this rests on is missing, only the header is kept.
-    """
-    table = rows(raw)
-    kernels = Kernels(next(table))
-    at = columns(kernels.columns, NAMED)
-    if len(at) < len(NAMED):
-        return kernels
-    name_at, type_at, core_at = at["Name"], at["Type"], at["Accelerator Core"]
-    start_at, duration_at = at["Start Time(us)"], at["Duration(us)"]
-    optional = columns(kernels.columns, ("Device_id", "Step Id"))
-    device_at, step_at = optional.get("Device_id"), optional.get("Step Id")
-    ratio_at = [kernels.columns.index(name) for name in kernels.ratios]
-    for row in table:
+class _Table:
+    """Rows of kernel_details.csv by the positions of its columns, into `kernels`."""
+
+    def __init__(self, kernels: Kernels, at: Dict[str, int]) -> None:
+        self._kernels = kernels
+        self._name, self._type, self._core = at["Name"], at["Type"], at["Accelerator Core"]
+        self._start, self._duration = at["Start Time(us)"], at["Duration(us)"]
+        optional = columns(kernels.columns, ("Device_id", "Step Id"))
+        self._device, self._step = optional.get("Device_id"), optional.get("Step Id")
+        self._ratios = [kernels.columns.index(name) for name in kernels.ratios]
+
+    def add(self, row: List[str]) -> None:
+        kernels, core, name = self._kernels, row[self._core], row[self._name]
         kernels.rows += 1
-        core, name = row[core_at], row[name_at]
         kernels.cores[core] = kernels.cores.get(core, 0) + 1
-        if len(kernels.cores) > MANY_TYPES:
-            raise Damage("names more than %d accelerator cores" % MANY_TYPES)
-        kernels.starts.add(time_key(row[start_at]))
-        start, duration = picoseconds(row[start_at]), picoseconds(row[duration_at])
-        key = (row[device_at] if device_at is not None else "", row[step_at] if step_at is not None else "")
+        start, duration = picoseconds(row[self._start]), picoseconds(row[self._duration])
+        key = (row[self._device] if self._device is not None else "", row[self._step] if self._step is not None else "")
         step = kernels.steps.get(key)
         if step is None:
             step = kernels.steps[key] = StepKernels(start)
@@ -156,21 +121,64 @@ def read(raw: io.RawIOBase) -> Kernels:
         if core in COMMUNICATION_CORES or name.startswith("hcom_"):
             step.communication += 1
             step.communicating.add(start, start + duration)
-            continue
+            if key[1] and len(kernels.collectives) < MANY_COLLECTIVES:
+                kernels.collectives.add(start // PS_PER_US)
+            return
         step.duration += duration
         step.computing.add(start, start + duration)
+        self._add_compute(row, (key[0], row[self._type], core), name, duration)
+
+    def _add_compute(self, row: List[str], kind: Tuple[str, str, str], name: str, duration: int) -> None:
+        kernels = self._kernels
         kernels.compute_rows += 1
         kernels.compute_duration += duration
-        if len(kernels.types) < MANY_TYPES:
-            kernels.types.add(row[type_at])
+        kernels.starts.add(time_key(row[self._start]))
+        of_type = kernels.types.get(kind)
+        if of_type is None:
+            of_type = kernels.types[kind] = [0, 0]
+            if len(kernels.types) > MANY_TYPES:
+                raise Damage("names more than %d types of operators and cores" % MANY_TYPES)
+        of_type[0] += 1
+        of_type[1] += duration
         if "compile" in name.lower() or "jit" in name.lower():
             kernels.compile_names += 1
-        if core in AI_CORES or core.startswith("MIX_"):
+        if kind[2] in AI_CORES or kind[2].startswith("MIX_"):
             kernels.ai_core_rows += 1
-            values = [_number(row[position]) for position in ratio_at]
-            kernels.measured_rows += any(value is not None for value in values)
-            kernels.nonzero_rows += any(value for value in values)
+            measured, nonzero = _measured(row, self._ratios)
+            kernels.measured_rows += measured
+            kernels.nonzero_rows += nonzero
+
+
+def read(raw: io.RawIOBase) -> Kernels:
+    """Read the whole table; Damage when it is not one, or a start time or duration is not a number.
+
+    When one of the columns that all of this rests on is missing, only the header is kept.
+    """
+    rows_of_table = rows(raw)
+    kernels = Kernels(next(rows_of_table))
+    at = columns(kernels.columns, NAMED)
+    if len(at) < len(NAMED):
+        return kernels
+    table, before = _Table(kernels, at), kernels.columns
+    for row in rows_of_table:
+        if row == before:  # of two kernels at least the start would differ
+            raise Damage("has its row %d twice" % kernels.rows)
+        before = row
+        table.add(row)
+        if len(kernels.cores) > MANY_TYPES:
+            raise Damage("names more than %d accelerator cores" % MANY_TYPES)
     return kernels
+
+
+def _measured(row: List[str], ratio_at: List[int]) -> Tuple[bool, bool]:
+    """Whether one of the cells is a number, and whether one is not 0."""
+    measured = False
+    for position in ratio_at:
+        value = _number(row[position])
+        if value:
+            return True, True
+        measured = measured or value is not None
+    return measured, False
 
 
 def _number(cell: str) -> Optional[float]:

@@ -11,7 +11,7 @@ import io
 import re
 from typing import Dict, Iterable, List, NamedTuple, Pattern, Tuple
 
-from .tables import text
+from ..trace.stream import text
 
 
 class Message(NamedTuple):
@@ -84,7 +84,8 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "no-flow",
-        r"Failed to get acl to npu flow events|no HostToDevice flow events|no flow events in the ProfilerStep",
+        r"Failed to get acl to npu flow events|no HostToDevice flow events|no flow events in the ProfilerStep"
+        r"|Failed to get the step range",
         "warning",
         "host and device records are not linked: harmless without CPU activity, else steps cannot be told apart",
         "ignore it when every file is complete; else collect with CPU and NPU activities, synchronising before step()",
@@ -116,6 +117,20 @@ MESSAGES: Tuple[Message, ...] = (
         "harmless",
         "the context ended before the closing step(); the data of the last step are complete",
         "nothing, when the step ids are as many as the active steps",
+    ),
+    Message(
+        "own-schedule",
+        r"Incorrect schedule: (WARMUP|RECORD) followed by",
+        "warning",
+        "a schedule function of the user's own leaves out a state",
+        "use torch_npu.profiler.schedule()",
+    ),
+    Message(
+        "no-warmup-step",
+        r"Profiler won't be using warmup",
+        "warning",
+        "the schedule has no warm-up step: the device is switched on inside the first recorded one",
+        "schedule with warmup=1 or more",
     ),
     Message(
         "metrics-reset",
@@ -165,6 +180,20 @@ MESSAGES: Tuple[Message, ...] = (
         "error",
         "the Python that msprof uses lacks a module",
         "install it into the python3 found first on PATH",
+    ),
+    Message(
+        "mismatch",
+        r"\banalysis failed\b",
+        "error",
+        "msprof could not read what the driver wrote, reported where CANN, driver and torch_npu do not match",
+        "install releases that belong together, then collect again",
+    ),
+    Message(
+        "as-usual",
+        r"memory record\(s\) are incomplete|Unknown communication op type|Remove temporary profiling data saving path",
+        "harmless",
+        "memory that outlives the window, a collective of a new kind, a directory that was busy",
+        "nothing",
     ),
     Message(
         "file-failed",

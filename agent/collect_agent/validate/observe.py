@@ -8,11 +8,12 @@ import shutil
 import tempfile
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
-from . import aggregates, database, kernels, messages, trace
+from ..trace import reading
+from ..trace.stream import CHUNK, Damage, buffered
+from . import aggregates, communication, database, kernels, messages
 from .facts import INFO_NAME, OUTPUT, Facts, FileFact, Info
-from .tables import CHUNK, Damage
 
-MAX_INFO = 16 << 20
+MAX_DOCUMENT = 4 << 20  # decoded, it takes ten times that
 
 
 class File(NamedTuple):
@@ -58,10 +59,14 @@ def observe(facts: Facts, file: File) -> None:
             _merge(facts, messages.read(file.raw))
         elif folder == OUTPUT and name.endswith(".db"):
             facts.databases[name] = _database(file)
+        elif folder == OUTPUT and name == "trace_view.json":
+            facts.trace = reading.read(file.raw, file.size)
         elif folder == OUTPUT and name in _READERS:
             setattr(facts, *_READERS[name](file.raw))
         elif folder == OUTPUT and name.endswith(".csv"):
             aggregates.other(file.raw, name)
+        elif folder == OUTPUT and name == "communication.json":
+            facts.collectives = communication.starts(_document(file))
         elif folder == OUTPUT and name.endswith(".json"):
             _document(file)
     except ImportError:
@@ -75,20 +80,36 @@ _READERS: Dict[str, Callable[[io.RawIOBase], Tuple[str, Any]]] = {
     "step_trace_time.csv": lambda raw: ("step_times", aggregates.step_times(raw)),
     "op_statistic.csv": lambda raw: ("op_statistic", aggregates.op_statistic(raw)),
     "api_statistic.csv": lambda raw: ("api_statistic", aggregates.api_statistic(raw)),
-    "trace_view.json": lambda raw: ("trace", trace.read(raw)),
 }
 
 
 def _document(file: File) -> Dict[str, Any]:
-    if file.size > MAX_INFO:
+    """The JSON object in `file`; an empty one for a file too large to decode, which has to look like one."""
+    source = buffered(file.raw)
+    text = source.read(MAX_DOCUMENT + 1)
+    if len(text) > MAX_DOCUMENT:
+        _look_at_ends(text, source)
         return {}
     try:
-        document = json.loads(file.raw.read(MAX_INFO + 1) or b"")
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Damage("is not JSON: %s" % error) from error
     if not isinstance(document, dict):
         raise Damage("is not a JSON object")
     return document
+
+
+def _look_at_ends(text: bytes, rest: io.BufferedReader) -> None:
+    """Damage when what begins with `text` and goes on with `rest` is no whole JSON object, as far as its ends tell."""
+    if text.lstrip()[:1] != b"{":
+        raise Damage("is not a JSON object")
+    end = b""
+    while text:
+        if b"\0" in text:
+            raise Damage("holds NUL bytes")
+        end, text = text.rstrip()[-1:] or end, rest.read(CHUNK)
+    if end != b"}":
+        raise Damage("is truncated: it does not end as a JSON object")
 
 
 def _database(file: File) -> database.Database:

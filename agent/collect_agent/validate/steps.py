@@ -130,7 +130,7 @@ def kernels_per_step(facts: Facts) -> Result:
 def operator_types(facts: Facts) -> Result:
     if facts.kernels is None or facts.level0 or not facts.kernels.compute_rows:
         return absent("no operator types to look at")
-    count, steps = len(facts.kernels.types), len(facts.step_ids)
+    count, steps = len({kind for _, kind, _ in facts.kernels.types}), len(facts.step_ids)
     if count == 1 and steps > 1:
         return warned("only 1 operator type in %d steps (graph mode?)" % steps, types=count)
     return passed("%d operator types" % count, types=count)

@@ -12,35 +12,13 @@ import io
 from decimal import Decimal, InvalidOperation
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
+from ..trace.stream import Damage, text
+
 PS_PER_US = 10**6
 LINE_LIMIT = 1 << 24
 LONGEST_NUMBER = 20  # digits; microseconds of the epoch have 16
-CHUNK = 1 << 20
 
 csv.field_size_limit(LINE_LIMIT)  # call stacks of operator_details.csv pass the default of 128 KiB
-
-
-class Damage(Exception):
-    """A file is cut off, overwritten, or not what its name says."""
-
-
-class _Borrowed(io.RawIOBase):
-    """A raw file that somebody else closes: the wrappers around it are dropped without closing it."""
-
-    def __init__(self, raw: io.RawIOBase) -> None:
-        super().__init__()
-        self._raw = raw
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> Optional[int]:
-        return self._raw.readinto(buffer)
-
-
-def text(raw: io.RawIOBase, errors: str = "strict") -> io.TextIOWrapper:
-    """`raw`, which stays open, as UTF-8 text with its line ends; a byte order mark is skipped."""
-    return io.TextIOWrapper(io.BufferedReader(_Borrowed(raw), CHUNK), "utf-8-sig", errors, newline="")
 
 
 def rows(raw: io.RawIOBase) -> Iterator[List[str]]:
@@ -50,7 +28,8 @@ def rows(raw: io.RawIOBase) -> Iterator[List[str]]:
     line, holds NUL bytes or no UTF-8, has a malformed quote, a row of another length, or none: neither torch_npu nor
     msprof writes a table without rows.
     """
-    reader = csv.reader(_lines(raw), strict=True)
+    guarded = _Guarded(raw)
+    reader = csv.reader(text(guarded), strict=True)
     try:
         header = [name.strip() for name in next(reader, [])]
         if not header:
@@ -63,6 +42,8 @@ def rows(raw: io.RawIOBase) -> Iterator[List[str]]:
             if len(row) != width:
                 raise Damage("has %d cells in line %d and %d columns" % (len(row), reader.line_num, width))
             yield row
+        if guarded.last != b"\n":
+            raise Damage("ends inside a line")
         if reader.line_num == 1:
             raise Damage("has a header and no rows")
     except csv.Error as error:
@@ -71,20 +52,29 @@ def rows(raw: io.RawIOBase) -> Iterator[List[str]]:
         raise Damage("is not UTF-8 text behind line %d" % reader.line_num) from error
 
 
-def _lines(raw: io.RawIOBase) -> Iterator[str]:
-    lines = text(raw)
-    line = "\n"
-    while True:
-        before, line = line, lines.readline(LINE_LIMIT)
-        if not line:
-            break
-        if before[-1] not in "\r\n":
-            raise Damage("has a line of more than %d characters" % LINE_LIMIT)
-        if "\0" in line:
+class _Guarded(io.RawIOBase):
+    """The bytes of a table, looked at before they are taken apart: no NUL, no line without end."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        super().__init__()
+        self.last = b""  # byte
+        self._raw = raw
+        self._line = 0  # bytes since the last line end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = self._raw.readinto(buffer) or 0
+        data = bytes(memoryview(buffer)[:size])
+        if b"\0" in data:
             raise Damage("holds NUL bytes")
-        yield line
-    if before[-1] != "\n":
-        raise Damage("ends inside a line")
+        end = data.rfind(b"\n")
+        self._line = self._line + size if end < 0 else size - 1 - end
+        if self._line > LINE_LIMIT:
+            raise Damage("has a line of more than %d characters" % LINE_LIMIT)
+        self.last = data[-1:] or self.last
+        return size
 
 
 def columns(header: Sequence[str], names: Sequence[str]) -> Dict[str, int]:

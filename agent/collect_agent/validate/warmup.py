@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any, Dict, List, Tuple
 
 from .facts import Facts
+from .kernels import Kernels
 from .registry import Result, absent, check, failed, passed, unproven, warned
 from .tables import microseconds, whole_number
 
@@ -45,8 +46,8 @@ def warmup_outside(facts: Facts) -> Result:
     warmup = facts.asked.warmup_of(facts.phase)
     figures = _by_rules(facts)
     if warmup is None:
-        flagged = " (the downstream analysis flags WARMUP_NOT_STRIPPED)" if figures.get("not_stripped") else ""
-        return unproven("no record of the warm-up comes with the profile%s" % flagged, **figures)
+        told = ["no record of the warm-up comes with the profile", *_told(figures)]
+        return unproven("; ".join(told), **figures)
     recompiles, seconds = warmup["recompiles"], warmup["step_seconds"]
     figures.update(warmup_steps=len(warmup["warmup_seconds"]), recompiles=recompiles)
     if recompiles:
@@ -68,25 +69,53 @@ def warmup_outside(facts: Facts) -> Result:
     return passed("%d warm-up steps before the window" % len(warmup["warmup_seconds"]), **figures)
 
 
+def _told(figures: Dict[str, Any]) -> List[str]:
+    """What the data alone say of the warm-up, for and against."""
+    told = []
+    before = figures.get("steps_before")
+    if before is not None:
+        told.append("by its number %d steps went before the first recorded one" % before)
+    if figures.get("slow_start"):
+        told.append("the first step took %(first_step_s).3f s, others %(other_steps_s).3f s" % figures)
+    if figures["flags"]:
+        told.append("the downstream analysis flags %s" % ", ".join(figures["flags"]))
+    return told
+
+
 def _by_rules(facts: Facts) -> Dict[str, Any]:
-    """What the data alone show: sum of kernel time per step, the first against the average, suspicious
-    names.
+    """What the data alone show: how many steps went before, the first step's time on the host against the others', and
+    what the downstream analysis makes of the kernels.
     """
-    figures: Dict[str, Any] = {}
-    if facts.kernels is None:
-        return figures
+    figures: Dict[str, Any] = {"flags": []}
+    if facts.step_ids:
+        figures["steps_before"] = facts.step_ids[0]
+    steps = facts.trace.steps if facts.trace is not None else {}
+    if len(steps) >= NOT_STRIPPED_STEPS:
+        first, *others = [steps[step][1] / 1e6 for step in sorted(steps)]
+        slow_start = _far_above(first, median(others))
+        figures.update(first_step_s=round(first, 6), other_steps_s=round(median(others), 6), slow_start=slow_start)
+    if facts.kernels is not None:
+        figures.update(_downstream(facts.kernels))
+    return figures
+
+
+def _downstream(kernels: Kernels) -> Dict[str, Any]:
+    """WARMUP_NOT_STRIPPED as MindIE-SD's analysis finds it: by the sums of kernel time of three steps at least, the
+    first against the average, or by names of kernels.
+    """
+    figures: Dict[str, Any] = {"flags": []}
     sums: Dict[int, int] = {}
-    for (_, step), kernels in facts.kernels.steps.items():
+    for (_, step), of_step in kernels.steps.items():
         number = whole_number(step)
         if number is not None:
-            sums[number] = sums.get(number, 0) + kernels.duration
+            sums[number] = sums.get(number, 0) + of_step.duration
     if len(sums) >= NOT_STRIPPED_STEPS:
         ordered = [sums[step] for step in sorted(sums)]
         average = sum(ordered) / len(ordered)
         figures["first_step_us"] = microseconds(ordered[0])
         figures["average_step_us"] = round(average / 1e6, 3)
-        slow_start = average > 0 and ordered[0] / average > NOT_STRIPPED_RATIO
-        figures["not_stripped"] = slow_start or facts.kernels.compile_names > 0
+        if (average > 0 and ordered[0] / average > NOT_STRIPPED_RATIO) or kernels.compile_names:
+            figures["flags"] = ["WARMUP_NOT_STRIPPED"]
     return figures
 
 

@@ -7,6 +7,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from .facts import Expected, Facts
 from .registry import FAIL, NA, PASS, WARN
 
+CLOCKS_APART_NS = 5 * 10**9
+
 
 class TreeCheck(NamedTuple):
     """One rule about the whole."""
@@ -33,8 +35,8 @@ TREE_CHECKS: Dict[str, TreeCheck] = {
         "point at a *_ascend_pt directory, a tree of them, or the archive",
     ),
     "complete": TreeCheck(
-        "a phase or a rank that is missing, or there twice",
-        "the phases and ranks that were asked for",
+        "a phase or a rank that is missing, there twice, or of another run",
+        "the phases and ranks that were asked for; the clocks of profiler_info*.json: ranks of a run are on together",
         "the log of that phase and rank says why it wrote none; give every run a directory of its own",
     ),
 }
@@ -75,7 +77,26 @@ def complete(profiles: List[Facts], expected: Expected) -> Dict[str, Any]:
     beyond = [pair for pair in found if pair not in wanted]
     if beyond:
         return outcome("complete", WARN, "%s was not asked for" % ", ".join(map(_name, beyond)))
+    apart = _apart(profiles)
+    if apart:
+        return outcome("complete", FAIL, "%s and %s were not recorded at the same time" % apart)
     return outcome("complete", PASS, "%d of %d profiles" % (len(wanted), len(wanted)))
+
+
+def _apart(profiles: List[Facts]) -> Optional[Tuple[str, str]]:
+    """Directories of two ranks of one phase whose profilers were never on together; clocks of hosts differ a little."""
+    for phase in {facts.phase for facts in profiles}:
+        windows = {}
+        for facts in profiles:
+            info = facts.info
+            if facts.phase == phase and info and info.ended is not None and info.window_ns is not None:
+                windows[facts.directory] = info.ended - info.window_ns, info.ended
+        if windows:
+            latest = max(windows, key=lambda name: windows[name][0])
+            earliest = min(windows, key=lambda name: windows[name][1])
+            if windows[latest][0] > windows[earliest][1] + CLOCKS_APART_NS:
+                return earliest, latest
+    return None
 
 
 def _name(pair: Tuple[Optional[str], int]) -> str:

@@ -37,6 +37,12 @@ from collect_agent.validate import MESSAGES, explain
         ("Failed to generate trace_view.json, error: [Errno 28] No space left on device", "cannot-write"),
         ("ModuleNotFoundError: No module named 'yaml'", "module-missing"),
         ("Invalid input path: /data/10:00:00", "bad-path"),
+        ("Failed to get the step range for kernel view.", "no-flow"),
+        ("[WARNING] Profiler won't be using warmup, this can skew profiler results", "no-warmup-step"),
+        ("Incorrect schedule: RECORD followed by NONE", "own-schedule"),
+        ("12 memory record(s) are incomplete.", "as-usual"),
+        ("Unknown communication op type: hcom_new_1", "as-usual"),
+        ("[ERROR] analysis failed", "mismatch"),
     ],
 )
 def test_known_messages_are_explained(line: str, id_: str) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collect_agent.validate import trace
-from collect_agent.validate.tables import Damage
-from collect_agent.validate.trace import events, read
+from collect_agent.trace import cores, jsonlist, reading
+from collect_agent.trace.reading import read
+from collect_agent.trace.stream import Damage
 
 words = st.text() | st.sampled_from(["}, {", "},{", "]", '"}', "\\"])
 values = st.recursive(
@@ -40,6 +41,12 @@ def raw(text: str | bytes) -> io.RawIOBase:
             return self.left.readinto(memoryview(buffer)[:7])
 
     return Bytes()
+
+
+def events(source: io.RawIOBase, chunk: int) -> Iterator[Any]:
+    for batch in jsonlist.batches(source, chunk):
+        assert batch  # or a list without end would be a loop without end
+        yield from batch
 
 
 @settings(deadline=None)
@@ -107,7 +114,7 @@ def test_a_long_event_is_not_decoded_anew_for_every_chunk(monkeypatch: pytest.Mo
         tries.append(len(text))
         return json.JSONDecoder().raw_decode(text, at)
 
-    monkeypatch.setattr(trace._Buffer, "_decode", staticmethod(decode))
+    monkeypatch.setattr(jsonlist._Buffer, "_decode", staticmethod(decode))
     long = json.dumps([{"args": {"Call stack": "x" * 1_000_000}}, {"ph": "i"}])
     assert len(list(events(raw(long), 64))) == 2
     assert len(tries) < 25  # twice the text each time, not 64 characters more
@@ -135,3 +142,71 @@ def test_slices_are_counted_by_process_steps_by_number_and_compiles_by_duration(
     assert found.device_span == (1736408883000100.0, 1736408883000220.0)
     assert found.steps == {7: (1736408883000000.125, 500.0)}
     assert (found.compiles, found.long_compiles, found.longest_compile_us) == (2, 1, 61_000.0)
+
+
+def slices(count: int) -> list[dict[str, Any]]:
+    """Of three processes, on which everything that is counted occurs."""
+    found: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
+        for pid, name in ((1, "Python"), (2, "CANN"), (3, "Ascend Hardware"))
+    ]
+    for number in range(count):
+        name = [f"ProfilerStep#{number}", "AscendCL@opCompile", "MatMulV2"][number % 3]
+        event = {"ph": "X", "name": name, "pid": 1 + number % 3, "tid": 0}
+        found.append({**event, "ts": f"{10**15 + 100 * number}.125", "dur": number * 75.5})
+    return found
+
+
+def by_helpers(text: bytes) -> Any:
+    return read(raw(text), size=reading.WORTH_HELPERS)
+
+
+def plain(found: Any) -> Any:
+    return {**found._asdict(), "starts": sorted(found.starts._hashes)}
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PART", 3000)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("joint", [", ", ",", " ,\n"])
+@pytest.mark.parametrize("before", ["", "\ufeff", " \n"])
+def test_the_helpers_find_what_one_process_finds(joint: str, before: str) -> None:
+    text = (before + "[" + joint.join(map(json.dumps, slices(500))) + "]\n").encode()
+    alone = read(raw(text))
+    assert alone.device_slices and alone.steps and alone.long_compiles and alone.starts
+    assert plain(by_helpers(text)) == plain(alone)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_part_that_was_cut_in_an_inner_list_or_in_a_string_is_decoded_again() -> None:
+    inner = {"ph": "i", "args": {"list": [{"a": 1}] * 400, "text": "}, {" * 800 + '}, {\\"x'}}
+    text = json.dumps([*slices(100), inner, *slices(100)]).encode()
+    assert plain(by_helpers(text)) == plain(read(raw(text)))
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("at", [0.0, 0.2, 0.5, 0.99])
+@pytest.mark.parametrize("damage", [b"", b"\0", b"\xff", b"}, ", b'}, {"ph": "X"}, {"a'])
+def test_the_helpers_say_what_one_process_says_of_damage(at: float, damage: bytes) -> None:
+    text = json.dumps(slices(300)).encode()
+    place = int(at * len(text))
+    text = text[:place] + damage + (text[place:] if damage else b"")
+    with pytest.raises(Damage) as alone:
+        read(raw(text))
+    with pytest.raises(Damage) as together:
+        by_helpers(text)
+    if "UTF-8" in str(alone.value):  # which says only what was read before
+        assert "UTF-8" in str(together.value)
+    else:
+        assert str(together.value) == str(alone.value)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("program", ["/nonexistent/python", "/bin/false"])
+def test_without_helpers_it_is_decoded_all_the_same(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores.sys, "executable", program)
+    text = json.dumps(slices(100)).encode()
+    assert plain(by_helpers(text)) == plain(read(raw(text)))

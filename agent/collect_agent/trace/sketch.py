@@ -24,6 +24,15 @@ class Sketch:
         if value & self._mask:
             return
         self._hashes.add(value)
+        self._thin()
+
+    def merge(self, other: "Sketch") -> None:
+        """Make this the sample of both sets."""
+        self._mask |= other._mask
+        self._hashes = {value for value in self._hashes | other._hashes if not value & self._mask}
+        self._thin()
+
+    def _thin(self) -> None:
         while len(self._hashes) > self.LIMIT:
             self._mask = 2 * self._mask + 1
             self._hashes = {value for value in self._hashes if not value & self._mask}

@@ -1,27 +1,14 @@
-"""`trace_view.json`: proved a complete JSON list, event by event, in constant memory.
-
-The file is written in two stages: the framework's part without its closing bracket, then the device part
-appended. A parse that failed half-way therefore leaves a file that viewers open without complaint. Only
-decoding it to the bracket tells, and the file may be far larger than memory.
-"""
+"""A JSON list of any size, decoded to its closing bracket in constant memory."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Iterator, List, Optional
 
-from .sketch import Sketch, time_key
-from .tables import Damage, text
+from .stream import Damage, text
 
-DEVICE_PROCESS = "Ascend Hardware"
-STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
-COMPILE = re.compile(r"AscendCL@(aclopCompileAndExecute|aclopCompile|opCompile)")
-# A compile shorter than this is the look-up of a cached operator: healthy 910A steps hold 177 of them (mean
-# 93 us).
-LONG_COMPILE_US = 10_000.0
-LONGEST_US = 1e18
 LARGEST_EVENT = 1 << 26
 PIECE = 1 << 16  # characters decoded at once: what fits the caches is three times as fast as the whole
 JOINTS = ("}, {", "},{")
@@ -29,13 +16,13 @@ LONGEST_PARTIAL_LITERAL = 16  # "-Infinity", "\\uD83D\\uDE00" and the like, cut 
 WHITESPACE = re.compile(r"[ \t\n\r]*")
 
 
-def events(raw: io.RawIOBase, chunk: int = PIECE) -> Iterator[Any]:
-    """The values of the JSON list in `raw`, one by one, through a buffer of about `chunk` characters.
+def batches(raw: io.RawIOBase, chunk: int = PIECE, passed: int = 0) -> Iterator[List[Any]]:
+    """The values of the JSON list in `raw`, some at a time, through a buffer of about `chunk` characters.
 
     Accepts exactly what `json.load` accepts, if the value is a list (and no event is larger than 64 MiB).
-    Raises Damage for everything else, saying at which byte.
+    Raises Damage for everything else, saying at which byte; `passed` bytes came before `raw`.
     """
-    source = _Buffer(raw, chunk)
+    source = _Buffer(raw, chunk, passed)
     if source.peek() != "[":
         raise Damage("is empty" if source.at_end() else "is not a JSON list")
     source.skip(1)
@@ -43,7 +30,7 @@ def events(raw: io.RawIOBase, chunk: int = PIECE) -> Iterator[Any]:
         source.skip(1)
     else:
         while True:
-            yield from source.values()
+            yield source.values()
             mark = source.peek()
             if mark not in (",", "]"):
                 raise source.damage()
@@ -60,12 +47,12 @@ class _Buffer:
     _decode = json.JSONDecoder().raw_decode
     _decode_list = json.JSONDecoder().decode
 
-    def __init__(self, raw: io.RawIOBase, chunk: int) -> None:
+    def __init__(self, raw: io.RawIOBase, chunk: int, passed: int) -> None:
         self._text = text(raw)
         self._chunk = chunk
         self._buffer = ""
         self._at = 0
-        self._passed = 0  # bytes before the buffer
+        self._passed = passed  # bytes before the buffer
         self._fresh = False  # no joint was tried in this buffer
         self._ended = False
 
@@ -159,93 +146,3 @@ class _Buffer:
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8"))
-
-
-class Trace(NamedTuple):
-    """What a trace shows. Times in microseconds; `device_span` covers the slices of the device, (first,
-    last).
-    """
-
-    events: int
-    device_slices: int
-    device_span: Optional[Tuple[float, float]]
-    steps: Dict[int, Tuple[float, float]]  # ProfilerStep number -> (ts, dur)
-    starts: Sketch  # of the slices that the device part added; empty when their times are no decimal strings
-    compiles: int
-    long_compiles: int
-    long_compile_us: float
-    longest_compile_us: float
-
-
-class _Span:
-    __slots__ = ("count", "first", "last")
-
-    def __init__(self) -> None:
-        self.count, self.first, self.last = 0, float("inf"), float("-inf")
-
-
-def read(raw: io.RawIOBase) -> Trace:
-    """Decode the whole trace and sum it up; Damage when it is not a complete list of trace events."""
-    count = 0
-    spans: Dict[Any, _Span] = {}
-    device_pids = set()
-    steps: Dict[int, Tuple[float, float]] = {}
-    starts = Sketch()
-    compiles = long_compiles = 0
-    long_us = longest_us = 0.0
-    for event in events(raw):
-        count += 1
-        if not isinstance(event, dict):
-            raise Damage("holds %s where an event belongs" % type(event).__name__)
-        kind = event.get("ph")
-        if kind == "M":
-            if event.get("name") == "process_name" and _argument(event, "name") == DEVICE_PROCESS:
-                device_pids.add(event.get("pid"))
-            continue
-        if kind != "X":
-            continue
-        name = event.get("name")
-        try:
-            start, duration = float(event["ts"]), float(event["dur"])
-            span = spans.get(event["pid"])
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise Damage("has a slice without time or process, event %d" % count) from None
-        if not (-LONGEST_US < start < LONGEST_US and -LONGEST_US < duration < LONGEST_US):
-            raise Damage("has a slice with an impossible time, event %d" % count)
-        if span is None:
-            span = spans[event["pid"]] = _Span()
-        span.count += 1
-        if start < span.first:
-            span.first = start
-        if start + duration > span.last:
-            span.last = start + duration
-        if "cat" not in event and isinstance(event["ts"], str):
-            starts.add(time_key(event["ts"]))
-        if isinstance(name, str):
-            if name.startswith("ProfilerStep#"):
-                match = STEP.match(name)
-                if match:
-                    steps[int(match.group(1))] = (start, duration)
-            elif name.startswith("AscendCL@") and COMPILE.match(name):
-                compiles += 1
-                longest_us = max(longest_us, duration)
-                if duration >= LONG_COMPILE_US:
-                    long_compiles += 1
-                    long_us += duration
-    device = [spans[pid] for pid in device_pids if pid in spans]
-    return Trace(
-        events=count,
-        device_slices=sum(span.count for span in device),
-        device_span=(min(s.first for s in device), max(s.last for s in device)) if device else None,
-        steps=steps,
-        starts=starts,
-        compiles=compiles,
-        long_compiles=long_compiles,
-        long_compile_us=long_us,
-        longest_compile_us=longest_us,
-    )
-
-
-def _argument(event: Dict[str, Any], name: str) -> Any:
-    arguments = event.get("args")
-    return arguments.get(name) if isinstance(arguments, dict) else None

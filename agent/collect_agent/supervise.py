@@ -15,7 +15,7 @@ import traceback
 from types import FrameType
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from . import acquire, events, lease, manifest, presence, process, program, remains, remedies
+from . import acquire, events, lease, manifest, presence, process, program, ranks, remains, remedies
 from .failure import Failure
 from .rundir import ARCHIVE, RunDir
 
@@ -79,7 +79,7 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit:
     found = harvest.harvest(run, plan, program.environment(run, plan, held), emit=journal.write)
 
     journal.write(stage="validate")
-    phases = manifest.phases(journal.events)
+    phases = manifest.phases(journal.events, worker.ranks.told[1:])
     verdict = validate.validate(run.profile, dict(plan["expected"], since=started, warmup=phases))
     seen = presence.tell(moments, held.devices)
     verdict["checks"].append(presence.check(seen, allow_shared=plan["allow_shared"]))
@@ -92,7 +92,7 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit:
         )
 
     journal.write(stage="pack")
-    proof = dict(manifest.reported(journal.events, "import", "device") or {}, presence=seen)
+    proof = manifest.proof(journal.events, seen)
     packed = pack.pack(
         harvest.members(found),
         run.archive,
@@ -125,7 +125,7 @@ def _follow_worker(
     with contextlib.closing(worker):
         for event in program.reports(worker):
             if event["stage"] == "error":
-                error = {key: event[key] for key in ("kind", "message", "remedy")}
+                error = error or {key: event[key] for key in ("kind", "message", "remedy")}
             else:
                 _prove(event, devices)
                 journal.write(**event)
@@ -228,7 +228,7 @@ def _death(status: int, log: str) -> str:
     else:
         how = "ended with exit status {}".format(status)
     lines = [line for line in _tail(log) if line.strip()]
-    cause = remedies.cann_error(lines) or (lines[-1] if lines else "")
+    cause = remedies.cann_error(lines) or ranks.death(lines) or (lines[-1] if lines else "")
     return "the profiling process {}{}".format(how, cause and ": " + cause)
 
 

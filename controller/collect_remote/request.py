@@ -82,6 +82,11 @@ class Request:
                 )
 
     @property
+    def rank_count(self) -> int:
+        """One process a device."""
+        return max(self.device_count, len(self.devices))
+
+    @property
     def wish(self) -> Wish:
         return Wish(self.devices, self.device_count, self.max_used, self.allow_health)
 

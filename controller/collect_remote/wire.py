@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -97,10 +98,11 @@ def checked_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_whole(manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     try:
-        phases = {profile["phase"] for profile in manifest["profiles"] if profile["checks"]}
-        windows = [manifest["phases"][phase] for phase in asked["expected"]["steps"]]
+        steps, ranks = asked["expected"]["steps"], asked["expected"]["ranks"]
+        profiles = {(p["phase"], p["rank"] or 0) for p in manifest["profiles"] if p["checks"]}
+        windows = [manifest["phases"][phase] for phase in steps]
         return (
-            phases == set(asked["expected"]["steps"])
+            profiles == set(itertools.product(steps, ranks))
             and all(
                 isinstance(device["label"], str) and isinstance(device["name"], str) for device in manifest["devices"]
             )

@@ -92,7 +92,7 @@ subprocess.Popen(["yes"], stdout=fd)
 
 def begin(tmp_path: Path, code: str) -> program.Program:
     run = RunDir(str(tmp_path / "runs" / "r1"))
-    plan = {"files": {"code.py": code}, "argv": ["{python}", "{run}/code.py"], "env": {}}
+    plan = {"files": {"code.py": code}, "argv": ["{python}", "{run}/code.py"], "env": {}, "expected": {"ranks": [0]}}
     run.create(plan)
     return program.start(run, plan, lease.Leases([{"logic": 0}], []))
 

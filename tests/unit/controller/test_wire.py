@@ -42,11 +42,11 @@ def test_anything_else_is_refused(announced: Any) -> None:
         sent_files(announced)
 
 
-ASKED = {"run_id": "r1", "host": "h", "model": "m", "expected": {"steps": {"decode": 2}}}
+ASKED = {"run_id": "r1", "host": "h", "model": "m", "expected": {"steps": {"decode": 2}, "ranks": [0]}}
 MANIFEST: dict[str, Any] = {
     **ASKED,
     "verdict": "valid",
-    "profiles": [{"phase": "decode", "checks": [{"id": "steps", "verdict": "pass"}]}],
+    "profiles": [{"phase": "decode", "rank": None, "checks": [{"id": "steps", "verdict": "pass"}]}],
     "phases": {"decode": {"step_seconds": [1, 1], "step_kinds": ["decode"] * 2, "warmup_seconds": [2]}},
     "devices": [{"label": "NPU 0", "name": "910B3"}],
     "versions": {},

@@ -7,7 +7,7 @@ import shutil
 import time
 from typing import Any, Dict, List
 
-from . import listing, process
+from . import elsewhere, listing, process
 from .rundir import RunDir
 
 UNTOUCHED_S = 3600.0  # an agent or a run that is being put there is younger
@@ -29,6 +29,7 @@ def clean(workdir: str, names: List[str], results: bool, agent: str) -> Dict[str
             continue
         run = RunDir(os.path.join(workdir, "runs", entry["run"]))
         left = process.end(run.id, grace_s=5.0)
+        elsewhere.remove_copies(run)
         shutil.rmtree(run.path, ignore_errors=True)
         if left:
             kept[run.id] = "pids {} could not be ended".format(left)

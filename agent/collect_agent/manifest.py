@@ -79,9 +79,13 @@ def document(
     proof: Dict[str, Any],
     window_phases: Dict[str, Dict[str, Any]],
     verdict: Dict[str, Any],
+    parsed: Dict[str, Dict[str, Any]],
     files: List[Dict[str, Any]],
 ) -> Dict[str, Any]:
-    """The manifest.json of the archive. `files`: path, size (bytes), sha256 of every other member."""
+    """The manifest.json of the archive. `parsed`: see `harvest.Harvest`.
+
+    `files`: path, size (bytes), sha256 of every other member.
+    """
     versions = dict(
         plan["versions"], python=platform.python_version(), **(reported(events, "import", "versions") or {})
     )
@@ -101,6 +105,6 @@ def document(
         "stages": stages(events),
         "verdict": verdict["verdict"],
         "checks": verdict["checks"],
-        "profiles": verdict["profiles"],
+        "profiles": [dict(p, parsed=parsed.get(p["directory"].rpartition("/")[2])) for p in verdict["profiles"]],
         "files": files,
     }

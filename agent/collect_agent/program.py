@@ -12,13 +12,14 @@ import select
 import socket
 import subprocess
 import sys
+import time
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional
 
 from . import events, lease, process
 from .ranks import Ranks
 from .rundir import RunDir
 
-TICK_S = 0.5
+TICK_S, BEAT_S = 0.5, 5.0
 # torch_npu.profiler becomes a no-op when one of these is set (torch_npu 2.13.0).
 HARMFUL_VARIABLES = ("PROFILING_MODE", "PROFILER_SAMPLECONFIG")
 # Of a job that the session belongs to: torch_npu would take its rank for ours, and hide its own warnings.
@@ -121,6 +122,8 @@ def reports(program: Program) -> Iterator[events.Event]:
     Failure when some of its ranks have ended, and the others wait for them.
     """
     rest = b""
+    last: events.Event = {"stage": ""}
+    heard = told = time.monotonic()
     while True:
         ended = program.popen.poll() is not None
         if select.select([program.pipe], [], [], 0 if ended else TICK_S)[0]:
@@ -129,9 +132,15 @@ def reports(program: Program) -> Iterator[events.Event]:
                 return
             *lines, rest = (rest + data).split(b"\n")
             rest = rest if len(rest) < PIPE_BYTES else b""
-            yield from filter(None, map(program.ranks.hear, filter(None, map(report, lines))))
+            for event in filter(None, map(program.ranks.hear, filter(None, map(report, lines)))):
+                last, heard = event, time.monotonic()
+                told = heard
+                yield event
         elif not ended:
             program.ranks.miss()
+            if last["stage"] == "parse" and time.monotonic() - told >= BEAT_S:
+                told = time.monotonic()
+                yield dict(last, seconds=round(told - heard))  # the parser itself only turns its cursor
         if ended:
             return
 

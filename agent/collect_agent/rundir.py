@@ -9,6 +9,7 @@ from typing import Any, Dict
 from . import events
 
 ARCHIVE = "profile_l1.tar.gz"
+PARTIAL = "profile_l1.partial.tar.gz"  # of a profile that is not valid
 RESERVE_BYTES = 256 * 1024  # given back to a full disk, so that the end of the run can still be told
 
 
@@ -25,6 +26,8 @@ class RunDir:
         self.work = self._in("work")
         self.profile = self._in("profile")
         self.archive = self._in(ARCHIVE)
+        self.partial = self._in(PARTIAL)
+        self.copies = self._in("copies")
         self.reserve = self._in("reserve")
 
     @property

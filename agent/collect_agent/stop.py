@@ -8,7 +8,7 @@ import signal
 import time
 from typing import List
 
-from . import process
+from . import elsewhere, process
 from .rundir import RunDir
 
 
@@ -24,7 +24,9 @@ def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
         until = time.monotonic() + grace_s
         while process.recorded(run.pid) is not None and time.monotonic() < until:
             time.sleep(0.05)
-    return process.end(run.id, grace_s=0.0)
+    left = process.end(run.id, grace_s=0.0)
+    elsewhere.remove_copies(run)
+    return left
 
 
 def _take_id(run: RunDir) -> None:

@@ -110,6 +110,8 @@ def document(
         "refused": npu.reasons(judged, request.wish),
         "visible_devices": facts.visible_devices,
         "allow_shared": request.allow_shared,
+        "keep_raw": request.keep_raw,
+        "salvage": request.salvage,
         "wait_s": request.wait,
         "files": dict(plan.files),
         "argv": list(plan.argv),

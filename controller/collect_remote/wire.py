@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collect_agent.rundir import ARCHIVE
+from collect_agent.rundir import ARCHIVE, PARTIAL
 
 from .errors import ProfileInvalid, TransferError, one_line
 
@@ -58,11 +58,11 @@ def listed_runs(told: Any) -> tuple[Listed, ...]:
     return runs
 
 
-def sent_files(announced: Any) -> tuple[Sent, ...]:
-    """The files of a finished run: the archive and the log, once each. TransferError for anything else."""
+def sent_files(announced: Any, archive: str = ARCHIVE) -> tuple[Sent, ...]:
+    """The files of a run that has ended: its archive and its log, once each. TransferError for anything else."""
     try:
         files = tuple(Sent(str(file["name"]), int(file["size"]), str(file["sha256"])) for file in announced)
-        good = sorted(file.name for file in files) == sorted((ARCHIVE, LOG)) and all(
+        good = sorted(file.name for file in files) == sorted((archive, LOG)) and all(
             file.size >= 0 and re.fullmatch(r"[0-9a-f]{64}", file.sha256) for file in files
         )
     except (KeyError, TypeError, ValueError):
@@ -81,12 +81,7 @@ def checked_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     `asked` is the document that the run was started with. TransferError for another run's or a malformed manifest,
     ProfileInvalid when the host sends what it does not call valid.
     """
-    for key in ("run_id", "host", "model", "expected"):
-        if manifest.get(key) != asked[key]:
-            raise TransferError(
-                f"the archive is not the one of this run: its {key} is {one_line(repr(manifest.get(key)))}",
-                "run the command again; if it stays so, do not trust this host",
-            )
+    _require_this_run(manifest, asked)
     if manifest.get("verdict") != "valid":
         raise ProfileInvalid(
             f"the host sent a profile that it calls {one_line(repr(manifest.get('verdict')))}", "run the command again"
@@ -94,6 +89,23 @@ def checked_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     if not _is_whole(manifest, asked):
         raise TransferError("the archive's manifest lacks what a run writes into it", "run the command again")
     return dict(manifest)
+
+
+def partial_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of what there is of a profile that is not valid, if it is of this run and says so."""
+    _require_this_run(manifest, asked)
+    if manifest.get("verdict") not in ("invalid", "unproven"):
+        raise TransferError(f"the host sent a part of a profile as {PARTIAL} and calls it valid", "run it again")
+    return dict(manifest)
+
+
+def _require_this_run(manifest: Any, asked: Mapping[str, Any]) -> None:
+    for key in ("run_id", "host", "model", "expected"):
+        if manifest.get(key) != asked[key]:
+            raise TransferError(
+                f"the archive is not the one of this run: its {key} is {one_line(repr(manifest.get(key)))}",
+                "run the command again; if it stays so, do not trust this host",
+            )
 
 
 def _is_whole(manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:

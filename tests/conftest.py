@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import Tool, gone, leases
+from harness import Tool, command_line, gone, leases
 from simhost import SimHost
 
 ASCEND_VENV = Path(
@@ -89,7 +89,7 @@ def assert_clean(tmp_path: Path, tool: Tool) -> Iterator[Callable[..., None]]:
 
     def check(*hosts: SimHost) -> None:
         for host in hosts:
-            assert gone(host.processes), [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in host.processes()]
+            assert gone(host.processes), [command_line(pid) for pid in host.processes()]
             assert host.held() == {}
         assert leases(tmp_path) == []
         assert sorted(path for path in tool.profiles.rglob("*") if not path.is_dir()) == []

@@ -8,6 +8,8 @@ runs WORKDIR          what is there
 clean WORKDIR [--results] [RUN...]      remove what has ended
 validate PATH         judge a profile
 supervise RUN, work RUN      what `start` starts
+keep                  on the host of a container: lease its run's devices there; what to keep, as JSON, on stdin
+bridge RUN            in the container: the way between a run and its keeper
 """
 
 from __future__ import annotations
@@ -72,6 +74,14 @@ def main(arguments: List[str]) -> int:
         from .worker import work
 
         return work(RunDir(rest[0]))
+    if command == "keep":
+        from .keeper import keep
+
+        return keep()
+    if command == "bridge":
+        from .bridge import bridge
+
+        return bridge(RunDir(rest[0]))
     if command == "validate":
         from .validate import validate
 

@@ -106,8 +106,7 @@ def described(device: npu.Device) -> lease.Device:
 
 
 def _look(plan: Dict[str, Any], wish: npu.Wish) -> Sequence[npu.Verdict]:
-    devices = npu.interpret(npu.look())
-    return npu.judge(devices, wish, allowed=npu.visible_ids(plan["visible_devices"]))
+    return npu.judge_for(npu.interpret(npu.look()), wish, plan["visible_devices"], plan["container"])
 
 
 def _remedy(plan: Dict[str, Any]) -> str:

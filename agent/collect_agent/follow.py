@@ -9,7 +9,7 @@ import select
 import sys
 import time
 
-from . import elsewhere, events, process, remains
+from . import elsewhere, events, ownership, process, remains
 from .failure import Failure
 from .rundir import RunDir
 
@@ -71,6 +71,7 @@ def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:
     process.end(run.id, grace_s=grace_s)
     elsewhere.remove_copies(run)
     remains.trim(run)
+    ownership.give_back(run)
     sys.stdout.write(events.on_wire(events.failed(failure)))
     sys.stdout.flush()
     return 1

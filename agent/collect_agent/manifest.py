@@ -72,6 +72,12 @@ def _rank(entry: Dict[str, Any]) -> int:
     return int(entry["rank"])
 
 
+def container(plan: Dict[str, Any]) -> Any:
+    """The container of the run, None on the host itself: its runtime, name, short id, image and user."""
+    known = plan["container"]
+    return known and {key: known[key] for key in ("runtime", "name", "id", "image", "user")}
+
+
 def document(
     run: RunDir,
     plan: Dict[str, Any],
@@ -99,6 +105,7 @@ def document(
         "expected": plan["expected"],
         "devices": reported(events, "lease", "devices"),
         "visible_devices": plan["visible_devices"],
+        "container": container(plan),
         "proof": proof,
         "versions": versions,
         "phases": window_phases,

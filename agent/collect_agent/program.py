@@ -80,7 +80,8 @@ def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[s
         result.setdefault(name, os.path.dirname(os.path.abspath(sys.argv[0])))
     result[process.RUN_VARIABLE] = run.id
     # Ascending, or CANN refuses them all (and torch.npu.is_available() quietly says no).
-    result["ASCEND_RT_VISIBLE_DEVICES"] = ",".join(str(n) for n in sorted(d["logic"] for d in held.devices))
+    ids = sorted(int(device["inside" if "inside" in device else "logic"]) for device in held.devices)
+    result["ASCEND_RT_VISIBLE_DEVICES"] = ",".join(map(str, ids))
     return result
 
 

@@ -29,6 +29,10 @@ class RunDir:
         self.partial = self._in(PARTIAL)
         self.copies = self._in("copies")
         self.reserve = self._in("reserve")
+        # In a container: what the run asks its keeper on the host, what that answers, and who carries it.
+        self.asked = self._in("asked.jsonl")
+        self.answered = self._in("answered.jsonl")
+        self.bridge = self._in("bridge.json")
 
     @property
     def id(self) -> str:

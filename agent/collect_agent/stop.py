@@ -8,7 +8,7 @@ import signal
 import time
 from typing import List
 
-from . import elsewhere, process
+from . import elsewhere, ownership, process
 from .rundir import RunDir
 
 
@@ -26,6 +26,7 @@ def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
             time.sleep(0.05)
     left = process.end(run.id, grace_s=0.0)
     elsewhere.remove_copies(run)
+    ownership.give_back(run)
     return left
 
 

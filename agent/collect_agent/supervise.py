@@ -8,14 +8,15 @@ Whatever happens, the journal ends with one `end` event and no process of the ru
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import time
 import traceback
 from types import FrameType
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from . import acquire, events, lease, manifest, presence, process, program, ranks, remains, remedies
+from . import acquire, borrow, events, lease, manifest, ownership, presence, process, program, ranks, remains, remedies
 from .failure import Failure
 from .rundir import RunDir
 
@@ -28,10 +29,11 @@ def supervise(run: RunDir) -> int:
     process.adopt_orphans()
     journal = events.Journal(run.events)
     plan = run.read_plan()
+    loan = borrow.Loan(run, plan["container"]["name"]) if plan["container"] else None
     end: Dict[str, Any]
     try:
-        with _watched(run, plan) as limit:
-            end = {"status": "done", **_pipeline(run, plan, journal, limit)}
+        with _watched(run, plan, loan) as limit:
+            end = {"status": "done", **_pipeline(run, plan, journal, limit, loan)}
     except Failure as failure:
         end = {"status": "failed", "error": failure.to_json()}
     except OSError as error:
@@ -46,6 +48,8 @@ def supervise(run: RunDir) -> int:
     left = process.end(run.id, grace_s=GRACE_S)
     if left:
         end["left"] = left
+    if loan:
+        loan.release()
     with contextlib.suppress(OSError):
         os.unlink(run.reserve)
     with contextlib.suppress(OSError):
@@ -54,14 +58,19 @@ def supervise(run: RunDir) -> int:
             remains.tidy_log(run)
     if end["status"] == "failed":
         remains.trim(run)
+    ownership.give_back(run)
     with contextlib.suppress(OSError):
         journal.write(stage="end", directory=run.path, log=_tail(run.log), **end)
         journal.close()
     return 0 if end["status"] == "done" else 1
 
 
-def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit: Limit) -> Dict[str, Any]:
-    held = acquire.acquire(plan, run.id, journal.write)
+def _pipeline(
+    run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit: Limit, loan: Optional[borrow.Loan]
+) -> Dict[str, Any]:
+    """`loan`: in a container, where the host has the leases and looks at the devices."""
+    held = loan.acquire(journal.write) if loan else acquire.acquire(plan, run.id, journal.write)
+    look = loan.look if loan else functools.partial(presence.look, run_id=run.id)
     limit.start(plan["deadline_s"])
     journal.write(stage="lease", devices=held.devices)
     started = time.time()
@@ -71,7 +80,7 @@ def _pipeline(run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit:
         # The worker has a model to load: what comes after it is imported meanwhile.
         from . import archive, elsewhere, harvest, pack, validate
 
-        _follow_worker(run, plan, worker, journal, held.devices, moments)
+        _follow_worker(run, plan, worker, journal, held.devices, lambda when: moments.append(look(when)))
         harvest.settle(run, plan, journal.write)
     finally:
         process.end(run.id, grace_s=GRACE_S)  # nothing of the run may be on a device whose lease is given back
@@ -128,12 +137,11 @@ def _follow_worker(
     worker: program.Program,
     journal: events.Journal,
     devices: List[lease.Device],
-    moments: List[presence.Moment],
+    look: Callable[[str], None],
 ) -> None:
     """Relay the worker's events until it has ended; Failure when it did not end well.
 
-    At its gates the devices are looked at; what is seen is added to `moments`. One that dies in its parser has recorded
-    all that it had to.
+    At its gates, with their names, `look` is called. One that dies in its parser has recorded all that it had to.
     """
     from . import harvest
 
@@ -146,13 +154,13 @@ def _follow_worker(
                 _prove(event, devices)
                 journal.write(**event)
                 if event["stage"] in events.GATES:
-                    moments.append(presence.look(event["stage"], run.id))
+                    look(event["stage"])
                     worker.let_go_on()
     status = worker.popen.wait()
     if error:
         raise Failure(**error)
     if status and harvest.died_while_parsing(run, plan, journal.events[-1]):
-        moments.append(presence.look("recorded", run.id))
+        look("recorded")
         journal.write(stage="recorded", died=_death(status, run.log))
     elif status:
         raise Failure("RunFailed", _death(status, run.log), "read {}".format(run.log) + remains.kept(run))
@@ -205,8 +213,11 @@ class Silence:
 
 
 @contextlib.contextmanager
-def _watched(run: RunDir, plan: Dict[str, Any]) -> Iterator[Limit]:
-    """Raise a Failure in the body when its time is over, nobody follows, its directory is gone, or on SIGTERM."""
+def _watched(run: RunDir, plan: Dict[str, Any], loan: Optional[borrow.Loan]) -> Iterator[Limit]:
+    """Raise a Failure in the body when its time is over, nobody follows, its directory is gone, or on SIGTERM.
+
+    And when the host does not keep the devices that are on `loan` any more.
+    """
     limit, silence = Limit(), Silence(run.followed)
 
     def tick(_number: int, _frame: Optional[FrameType]) -> None:
@@ -218,6 +229,8 @@ def _watched(run: RunDir, plan: Dict[str, Any]) -> Iterator[Limit]:
             )
         if not os.path.isdir(run.path):
             raise remains.removed(run)
+        if loan:
+            loan.check()
         if plan["orphan_s"] and silence.seconds > plan["orphan_s"]:
             raise Failure(
                 "Interrupted",

@@ -9,14 +9,18 @@ import hashlib
 import io
 import shlex
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import collect_agent
 
+from . import containers
 from .remote import Remote, Stream
 from .survey import Facts
 
+NEEDED = ("PATH", "LD_LIBRARY_PATH")  # by a Python that is started without a shell
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MAIN = "import sys\nfrom collect_agent.__main__ import main\nsys.exit(main(sys.argv[1:]))\n"
 
@@ -68,9 +72,28 @@ class Deployed:
         upload = "" if self.present else upload_script(self.agent, workdir)
         return f"umask 027\n{upload}\n{before}\n{line}{after}"
 
-    def stream(self, command: str, *arguments: str, after: str = "") -> Stream:
-        """Start a command of the agent. UnreachableError when no channel can be had."""
-        return self.remote.stream(self.script(command, *arguments, after=after))
+    def stream(self, command: str, *arguments: str, after: str = "", going: bool = False) -> Stream:
+        """Start a command of the agent. UnreachableError when no channel can be had.
+
+        `going`: it is about a run that is there (see `containers.stream`).
+        """
+        script = self.script(command, *arguments, after=after)
+        return containers.stream(self.remote, self.facts.container, script, going=going)
+
+    def start(self, script: str, plan: Mapping[str, Any], run: str) -> Stream:
+        """Start `script`, which starts the run of `plan` in the directory `run`; in a container, with its keeper."""
+        box, facts = self.facts.container, self.facts
+        if box is None:
+            return self.remote.stream(script)
+        variables = {name: facts.environment[name] for name in NEEDED if name in facts.environment}
+        inside = [facts.python, "-I", "-S", self.agent.path(facts.workdir), "bridge", run]
+        outside = [
+            "" if box.outside.agent_present else upload_script(self.agent, box.outside.workdir),
+            containers.keeping(
+                box, self.agent.path(box.outside.workdir), plan, box.command(*inside, variables=variables)
+            ),
+        ]
+        return containers.stream(self.remote, box, script, outside="\n".join(outside))
 
 
 def upload_script(agent: Agent, workdir: str) -> str:

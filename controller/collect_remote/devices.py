@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from collect_agent import npu
 from collect_agent.npu import Device, Group, Verdict, Wish
@@ -16,8 +16,7 @@ from .survey import Facts
 def verdicts(facts: Facts, wish: Wish = NO_WISH) -> tuple[Verdict, ...]:
     """The verdict on every NPU of the host, in npu-smi's order. EnvironmentUnfit when npu-smi does not tell them."""
     with translated():
-        found = npu.interpret(facts.npu)
-        return npu.judge(found, wish, npu.visible_ids(facts.visible_devices))
+        return npu.judge_for(npu.interpret(facts.npu), wish, facts.visible_devices, facts.box_document)
 
 
 def groups(judged: Sequence[Verdict], wish: Wish) -> list[Group]:
@@ -32,13 +31,14 @@ def groups(judged: Sequence[Verdict], wish: Wish) -> list[Group]:
         return found
 
 
-def out_of_reach(judged: Sequence[Verdict], wish: Wish, visible_devices: str | None) -> bool:
-    """Whether a preset ASCEND_RT_VISIBLE_DEVICES leaves too few devices for the wish, whoever releases theirs."""
-    visible = npu.visible_ids(visible_devices)
-    if visible is None or any(verdict.device.logic is None for verdict in judged):
+def out_of_reach(
+    judged: Sequence[Verdict], wish: Wish, visible_devices: str | None, box: Mapping[str, Any] | None = None
+) -> bool:
+    """Whether a preset ASCEND_RT_VISIBLE_DEVICES or the container leaves too few devices, whoever releases theirs."""
+    unknown = any(verdict.device.logic is None for verdict in judged)
+    if unknown or (visible_devices is None and box is None):
         return False
-    released = [dataclasses.replace(verdict, free=verdict.device.logic in visible) for verdict in judged]
-    return not npu.groups(released, wish)
+    return not npu.groups(npu.reachable(judged, visible_devices, box), wish)
 
 
 __all__ = ["Device", "Group", "Verdict", "Wish", "groups", "out_of_reach", "verdicts"]

@@ -14,11 +14,12 @@ from collect_agent import remedies
 from collect_agent.events import MARK
 from collect_agent.npu.look import LATE
 
-from . import deploy, estimate, probe
+from . import containers, deploy, estimate, probe
 from .checks import Check, connection, failed, of_run, ok
 from .environment import restore
 from .errors import CollectError, EnvironmentUnfit, one_line
 from .inventory import Host, ModelSpec
+from .onhost.reader import INPUT
 from .parallel import at_once
 from .remote import Remote
 from .request import Request, window
@@ -89,9 +90,9 @@ def importing(remote: Remote, facts: Facts) -> Check:
     """Import torch_npu on the host in the environment of a run, in a process of its own."""
     program = probe.packed(probe.trial())
     start = f"{shlex.quote(facts.python)} - {shlex.quote(MARK)} {IMPORT_LIMIT_S:g}"
-    script = f"{restore(facts.environment)}\n{start} <<'TRIAL'\n{program}\nTRIAL"
+    script = f"exec {INPUT}<&0\n{restore(facts.environment)}\n{start} <<'TRIAL'\n{program}\nTRIAL"
     said = ""
-    with remote.stream(script) as stream:
+    with containers.stream(remote, facts.container, script) as stream:
         for raw in stream.lines(timeout=IMPORT_LIMIT_S + 30.0):
             before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
             word, _, detail = answer.partition(" ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ def document(reports: Sequence[Report]) -> dict[str, Any]:
 def environment(facts: Facts) -> dict[str, Any]:
     """The captured environment as it may be shown. Pure."""
     return {
+        "container": container(facts),
         "python": facts.python,
         "python_version": ".".join(map(str, facts.python_version)),
         "python_why": facts.python_why,
@@ -41,6 +43,12 @@ def environment(facts: Facts) -> dict[str, Any]:
         "versions": dict(facts.versions),
         "variables": masked(facts.environment),
     }
+
+
+def container(facts: Facts) -> dict[str, Any] | None:
+    """What is known of the container, null on a host without one. Pure."""
+    box = facts.container
+    return {**box.document(), "mounts": [dataclasses.asdict(mount) for mount in box.mounts]} if box else None
 
 
 def text(reports: Sequence[Report]) -> str:

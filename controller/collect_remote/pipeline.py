@@ -16,7 +16,7 @@ from typing import Any
 from collect_agent import npu
 from collect_agent.acquire import described
 
-from . import __version__, checks, deploy, store
+from . import __version__, checks, containers, deploy, store
 from .bring import Result, bring, stopped
 from .devices import Group, Verdict, groups, out_of_reach, verdicts
 from .errors import Interrupted, NoFreeDevice, StorageError, from_agent
@@ -109,6 +109,7 @@ def document(
         "groups": [[described(device) for device in group] for group in npu.groups(judged, request.wish)],
         "refused": npu.reasons(judged, request.wish),
         "visible_devices": facts.visible_devices,
+        "container": facts.box_document,
         "allow_shared": request.allow_shared,
         "keep_raw": request.keep_raw,
         "salvage": request.salvage,
@@ -138,7 +139,8 @@ def deploy_agent(host: Host) -> str:
         checks.require(checks.of_host(facts))
         if not facts.agent_present:
             log(stage="deploy")
-            with remote.stream(f"umask 027\n{deploy.upload_script(agent, facts.workdir)}") as stream:
+            upload = f"umask 027\n{deploy.upload_script(agent, facts.workdir)}"
+            with containers.stream(remote, facts.container, upload) as stream:
                 said = list(stream.lines(timeout=60))
                 if stream.status() != 0:
                     raise StorageError(f"the agent could not be written: {b' '.join(said[-1:]).decode()}", "try again")
@@ -168,18 +170,28 @@ def _prepare(request: Request, host: Host, remote: Remote, log: Log) -> tuple[Fa
     """What the host is like, and what may be used on it; NoFreeDevice when nobody wants to wait, or would in vain."""
     log(stage="survey")
     facts = Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name, more=True))
-    log(stage="survey", python=facts.python, why=facts.python_why, cann=facts.cann_version, setup=list(facts.setup))
+    name = facts.container.name if facts.container else None
+    found = {"python": facts.python, "why": facts.python_why, "cann": facts.cann_version, "setup": list(facts.setup)}
+    log(stage="survey", container=name, **found)
     model = host.model(request.model)
     checks.require(checks.of_host(facts, need(request, window(request, model)), model))
-    preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices}
+    preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices, "container": name}
     log(stage="choose", **preset)
     judged = verdicts(facts, request.wish)
     try:
         groups(judged, request.wish)
     except NoFreeDevice as refused:
-        if out_of_reach(judged, request.wish, facts.visible_devices):
-            refused.remedy = "no waiting helps: name devices inside ASCEND_RT_VISIBLE_DEVICES, or unset it on the host"
+        if out_of_reach(judged, request.wish, facts.visible_devices, facts.box_document):
+            refused.remedy = f"no waiting helps: {_within_reach(facts)}"
         elif request.wait:
             return facts, judged
         raise
     return facts, judged
+
+
+def _within_reach(facts: Facts) -> str:
+    """What to do when what a program there may use does not suffice, whoever releases theirs."""
+    if facts.container is None:
+        return "name devices inside ASCEND_RT_VISIBLE_DEVICES, or unset it on the host"
+    preset = "" if facts.visible_devices is None else " and its ASCEND_RT_VISIBLE_DEVICES"
+    return f"name devices that the container has{preset}, or start it with more (--device /dev/davinciN)"

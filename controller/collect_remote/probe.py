@@ -17,7 +17,12 @@ def _program(*names: str) -> str:
 
 @functools.cache
 def survey() -> str:
-    return _program("reader", "pythons", "output", "facts")
+    return _program("reader", "uploaded", "pythons", "output", "facts")
+
+
+@functools.cache
+def outside() -> str:
+    return _program("reader", "uploaded", "outside")
 
 
 @functools.cache

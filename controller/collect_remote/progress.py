@@ -133,17 +133,19 @@ def reporter(out: TextIO | None = None) -> Patient:
     return Patient(Bars(stream) if stream.isatty() else Plain(stream))
 
 
-def preset(visible_devices: str) -> str:
-    """Of an ASCEND_RT_VISIBLE_DEVICES that the host's session already had, what it means for the run."""
-    return f"inside ASCEND_RT_VISIBLE_DEVICES={visible_devices!r} of the host's session"
+def preset(visible_devices: str, container: Any = None) -> str:
+    """Of an ASCEND_RT_VISIBLE_DEVICES that the session on the host or in a container had, what it means for the run."""
+    owner = "container" if container else "host's session"
+    return f"inside ASCEND_RT_VISIBLE_DEVICES={visible_devices!r} of the {owner}"
 
 
 def _detail(event: Event) -> str:
     if "visible_devices" in event:
-        return preset(event["visible_devices"])
+        return preset(event["visible_devices"], event.get("container"))
     if event["stage"] == "survey" and "python" in event:
         cann = f"CANN {event['cann'] or 'of no known version'} ({', '.join(event['setup']) or 'no script sourced'})"
-        return f"{event['python']} ({event['why']}), {cann}"
+        place = f"in the container {event['container']}: " if event.get("container") else ""
+        return f"{place}{event['python']} ({event['why']}), {cann}"
     if event["stage"] == "lease":
         return ", ".join(device["label"] for device in event["devices"])
     if event["stage"] == "wait":

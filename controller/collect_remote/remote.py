@@ -12,13 +12,13 @@ import math
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from . import shell
-from .errors import TransferError, UnreachableError, one_line
+from .errors import CollectError, TransferError, UnreachableError, one_line
 from .inventory import Host
 from .parallel import in_background
 from .transports import Channel, Connection, Login, Lost
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LONGEST_LINE = 8 * 1024 * 1024  # bytes; ours are shorter by far
 SEND_TIMEOUT_S = 60.0
 STATUS_TIMEOUT_S = 30.0
+FURTHER_S = 60.0  # for a container's engine, on a busy host
 
 
 class Stream:
@@ -42,6 +43,7 @@ class Stream:
         self._started = time.monotonic()
         self._buffer = bytearray()
         self._begun = False
+        self._further: list[Callable[[Sequence[str], int | None], CollectError]] = []
         self.greeting: deque[str] = deque(maxlen=20)
         self.noise: deque[str] = deque(maxlen=20)
 
@@ -52,7 +54,36 @@ class Stream:
         the script that ended but the connection; what `not_begun` of `shell` gives when the script does not begin.
         """
         self._begin()
+        self._begin_further()
         yield from self._lines(timeout, within)
+
+    def expect(self, not_begun: Callable[[Sequence[str], int | None], CollectError]) -> None:
+        """The script hands its input on to another bash, in a container.
+
+        `not_begun` gives the error when that one does not begin, from what was said instead and the exit status (None:
+        it goes on).
+        """
+        self._further.append(not_begun)
+
+    def _begin_further(self) -> None:
+        """Read up to where the script begins that the first one has handed on to."""
+        while self._further:
+            said: deque[str] = deque(maxlen=20)
+            started = time.monotonic()
+            try:
+                for line in self._lines(FURTHER_S, FURTHER_S):
+                    said.append(one_line(line.decode("utf-8", "replace")))
+                    if said[-1] == shell.BEGUN:
+                        self._further.pop()
+                        break
+                else:
+                    if (status := self.status()) == -1:
+                        raise self._broke()
+                    raise self._further[-1](said, status)
+            except UnreachableError as error:
+                if time.monotonic() - started < FURTHER_S - 0.5:
+                    raise
+                raise self._further[-1](said, None) from error
 
     def _begin(self) -> None:
         """Read up to where the script begins, once."""
@@ -109,6 +140,7 @@ class Stream:
     def blocks(self, length: int, timeout: float) -> Iterator[bytes]:
         """Exactly `length` bytes, in blocks as they come. UnreachableError when they end early or stall."""
         self._begin()
+        self._begin_further()
         while length:
             if not self._buffer and not self._fill(timeout):
                 early = f"{self._where}: the stream ended {length} bytes early"

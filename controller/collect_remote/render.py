@@ -21,11 +21,11 @@ FOLLOWED_S = 15  # whoever follows says so every five seconds
 
 def result_document(result: Result) -> dict[str, Any]:
     manifest = result.manifest
-    keys = ("run_id", "host", "model", "route", "devices", "visible_devices", "versions", "phases", "stages", "verdict")
+    keys = ("run_id", "host", "container", "model", "route", "devices", "visible_devices", "versions", "phases")
     return {
         "directory": str(result.directory),
         "archive": {"path": str(result.archive), **manifest["archive"]},
-        **{key: manifest[key] for key in keys},
+        **{key: manifest.get(key) for key in (*keys, "stages", "verdict")},
     }
 
 
@@ -36,12 +36,19 @@ def result_text(result: Result) -> str:
     devices = ", ".join(f"{device['label']} {device['name']}" for device in manifest["devices"])
     lines = [
         f"{result.archive}  {size / 1e6:.1f} MB, {manifest['verdict']} ({checks} checks)",
-        f"  on {manifest['host']}, {devices}, torch_npu {manifest['versions']['torch_npu']}",
+        f"  on {_place(manifest)}, {devices}, torch_npu {manifest['versions']['torch_npu']}",
     ]
     if manifest["visible_devices"] is not None:
-        lines.append(f"  {preset(manifest['visible_devices'])}")
+        lines.append(f"  {preset(manifest['visible_devices'], manifest.get('container'))}")
     lines += [f"  {phase}: {_steps(window)}" for phase, window in manifest["phases"].items()]
     return "\n".join(lines) + "\n"
+
+
+def _place(manifest: dict[str, Any]) -> str:
+    container = manifest.get("container")
+    return str(manifest["host"]) + (
+        f" in the container {container['name']} ({container['image']})" if container else ""
+    )
 
 
 def _steps(window: dict[str, Any]) -> str:
@@ -68,8 +75,9 @@ def preview_text(preview: Preview) -> str:
     plan, facts = preview.plan, preview.facts
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items() if version)
     lines = [
+        *([f"container {facts.container}"] if facts.container else []),
         *(f"device    {device.label} {device.name}" for device in preview.devices),
-        *([] if facts.visible_devices is None else [f"          {preset(facts.visible_devices)}"]),
+        *([] if facts.visible_devices is None else [f"          {preset(facts.visible_devices, facts.box_document)}"]),
         f"python    {facts.python} ({versions}): {facts.python_why}",
         f"setup     {', '.join(facts.setup) or 'none found'}",
         f"workdir   {facts.workdir}, {facts.free_bytes / 2**30:.1f} GiB free",

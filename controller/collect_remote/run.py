@@ -64,7 +64,7 @@ class Run:
         return Tenacity(self.remote, STOP_S).persist(self._stop)
 
     def _stop(self) -> list[int]:
-        with self._deployed.stream("stop", self.directory) as stream:
+        with self._deployed.stream("stop", self.directory, going=True) as stream:
             for event in events(stream, timeout=60.0, within=90.0):
                 return [int(pid) for pid in event["left"]]
             if stream.status() == -1:
@@ -73,7 +73,7 @@ class Run:
 
     def send(self, offset: int) -> Stream:
         """The result files of the run, as `collect_agent.send` writes them, from a byte offset on."""
-        return self._deployed.stream("send", self.directory, str(offset), after=" 2>/dev/null")
+        return self._deployed.stream("send", self.directory, str(offset), after=" 2>/dev/null", going=True)
 
     def start_script(self) -> str:
         """Start the run in the environment that the survey has captured, and follow it."""
@@ -86,8 +86,8 @@ class Run:
     def _stream(self) -> Stream:
         """To start is safe to repeat: as long as nothing was heard of the run, nobody knows whether it was."""
         if self._after or self._document is None:
-            return self._deployed.stream("follow", self.directory, str(self._after))
-        return self.remote.stream(self.start_script())
+            return self._deployed.stream("follow", self.directory, str(self._after), going=True)
+        return self._deployed.start(self.start_script(), self._document, self.directory)
 
     def _recover(self, tenacity: Tenacity, lost: UnreachableError) -> None:
         try:

@@ -10,6 +10,8 @@ from typing import Any
 
 from collect_agent.events import MARK
 
+from . import containers
+from .containers import Box
 from .environment import kept
 from .errors import CollectError, EnvironmentUnfit, noise_error, one_line
 from .inventory import Host
@@ -57,18 +59,31 @@ class Facts:
     models: Mapping[str, str | None]
     npu: Mapping[str, Any]
     environment: Mapping[str, str] = field(repr=False)
+    container: Box | None = None
+
+    @property
+    def place(self) -> str:
+        """Where all this was found, in words."""
+        return f"in the container {self.container.name}" if self.container else "on the host"
+
+    @property
+    def box_document(self) -> dict[str, Any] | None:
+        """The container as plan and manifest have it."""
+        return self.container.document() if self.container else None
 
 
 _COPIED = (
     *("workdir", "workdir_writable", "free_bytes", "free_inodes", "file_system", "output", "agent_present"),
-    *("msprof", "msprof_py", "path", "visible_devices", "cann", "versions", "models", "npu"),
+    *("msprof", "msprof_py", "path", "visible_devices", "cann", "versions", "models"),
 )
 
 
 class _Told:
     """What the survey has printed so far: the words of our lines, and whatever else there was."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
+        self.facts: dict[str, Any] | None = None
+        self.boxed = containers.Found(host) if host.container else None
         self.begun: list[str] = []
         self.sourced: list[str] = []
         self.canns: list[tuple[str, str]] = []
@@ -82,6 +97,18 @@ class _Told:
         elif word == "cann":
             version, _, path = detail.partition(" ")
             self.canns.append((version, path))
+        elif word == "facts":
+            self.facts = _document(detail)
+        elif self.boxed:
+            self.boxed.take(word, detail, self.noise)
+
+    @property
+    def place(self) -> str:
+        return "in the container" if self.boxed else "on the host"
+
+    @property
+    def is_whole(self) -> bool:
+        return self.facts is not None and (self.boxed is None or self.boxed.is_whole)
 
     @property
     def last(self) -> str:
@@ -103,8 +130,8 @@ def survey(remote: Remote, host: Host, agent: str, *, more: bool = False) -> Fac
     EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing, ends the shell or
     never ends itself; StorageError when the host has no space for as much as that.
     """
-    told = _Told()
-    with remote.stream(script(host, agent)) as stream:
+    told, asked = _Told(host), script(host, agent)
+    with containers.ask(remote, host, asked, agent) if host.container else remote.stream(asked) as stream:
         if more:
             remote.prepare()
         for raw in stream.lines(timeout=PATIENCE_S):
@@ -112,12 +139,13 @@ def survey(remote: Remote, host: Host, agent: str, *, more: bool = False) -> Fac
             before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
             word, _, detail = answer.partition(" ")
             told.noise += filter(None, [one_line(before)])
-            if word == "facts" and (found := _document(detail)) is not None:
-                greeting = tuple(line for line in stream.greeting if line and MARK.strip() not in line)
-                return _facts(found, told, greeting)
             if word in _COMPLAINTS:
-                raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last)
+                raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last, told.place)
             told.take(word, detail)
+            if told.is_whole:
+                return _facts(told, tuple(line for line in stream.greeting if line and MARK.strip() not in line))
+            if told.facts is None and told.boxed and told.boxed.left:
+                break
     raise (
         told.unfinished()
         or noise_error(told.noise)
@@ -136,27 +164,27 @@ def _document(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "python" in found else None
 
 
-def _no_setup(path: str, _: str) -> CollectError:
+def _no_setup(path: str, _: str, place: str) -> CollectError:
     return EnvironmentUnfit(
-        f"cannot read {path} on the host, which the inventory names under `setup`",
+        f"cannot read {path} {place}, which the inventory names under `setup`",
         "correct the path, or remove it: the usual places of CANN are then tried",
     )
 
 
-def _no_python(name: str, _: str) -> CollectError:
+def _no_python(name: str, _: str, place: str) -> CollectError:
     return EnvironmentUnfit(
-        f"there is no {name} on the host",
+        f"there is no {name} {place}",
         "name the Python to use: `python: /path/to/python3` in the inventory",
     )
 
 
-def _no_facts(python: str, said: str) -> CollectError:
+def _no_facts(python: str, said: str, place: str) -> CollectError:
     """The program broke off, under a Python that says what it is, or fails at that too."""
     version = tuple(map(int, re.findall(r"[0-9]+", python)))
     if python.startswith("Python ") and version < OLDEST_PYTHON:
         return _old_python(python)
     return EnvironmentUnfit(
-        f"the survey failed on the host under {python or 'a Python without a version'}: {said}",
+        f"the survey failed {place} under {python or 'a Python without a version'}: {said}",
         "see that this Python starts on the host, or name another with `python` in the inventory",
     )
 
@@ -168,7 +196,7 @@ def _old_python(version: str) -> CollectError:
     )
 
 
-def _hangs(path: str, _: str) -> CollectError:
+def _hangs(path: str, _: str, __: str) -> CollectError:
     return EnvironmentUnfit(
         f"{path} did not end within {HANGS_S} s and was killed",
         "it must end by itself and ask for nothing: mend it, or name another under `setup` in the inventory",
@@ -178,7 +206,9 @@ def _hangs(path: str, _: str) -> CollectError:
 _COMPLAINTS = {"hangs": _hangs, "no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
 
 
-def _facts(answer: dict[str, Any], told: _Told, greeting: tuple[str, ...]) -> Facts:
+def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
+    answer = told.facts or {}
+    box, npu = (told.boxed.box(answer), told.boxed.npu) if told.boxed else (None, answer["npu"])
     python = answer["python"]
     version = tuple(python["version"])
     if version < OLDEST_PYTHON:
@@ -192,8 +222,10 @@ def _facts(answer: dict[str, Any], told: _Told, greeting: tuple[str, ...]) -> Fa
         canns=tuple(told.canns),
         greeting=greeting,
         cann_version=cann_version(answer["cann_place"], answer["cann_version"]),
-        driver_version=_version(answer["driver_version"]) or _of_npu_smi(answer["npu"]),
+        driver_version=_version(answer["driver_version"]) or _of_npu_smi(npu),
         environment=kept(answer["environment"]),
+        container=box,
+        npu=npu,
         **{name: answer[name] for name in _COPIED},
     )
 

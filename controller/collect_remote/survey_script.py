@@ -13,6 +13,7 @@ from collect_agent.events import MARK
 from . import probe
 from .environment import PLAIN_SHELL, quoted
 from .inventory import Host
+from .onhost.reader import INPUT
 
 DEFAULT_WORKDIR = "~/collect_remote"
 # Of root, of the user, and of images.
@@ -128,6 +129,7 @@ def script(host: Host, agent: str) -> str:
     models = " ".join(shlex.quote(path) for path in model_paths(host))
     return f"""
 {PLAIN_SHELL}
+exec {INPUT}<&0
 cr_mark={shlex.quote(MARK)}
 {_FUNCTIONS}
 cr_probe() {{ # PYTHON REASON

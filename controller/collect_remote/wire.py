@@ -13,6 +13,7 @@ from collect_agent.rundir import ARCHIVE, PARTIAL
 from .errors import ProfileInvalid, TransferError, one_line
 
 LOG = "run.log"
+BOX = ("name", "image")  # of a manifest's container, what is shown
 PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")  # names that become directories
 
 
@@ -118,6 +119,7 @@ def _is_whole(manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
             and all(
                 isinstance(device["label"], str) and isinstance(device["name"], str) for device in manifest["devices"]
             )
+            and (manifest.get("container") is None or all(isinstance(manifest["container"][key], str) for key in BOX))
             and all(len(w["step_seconds"]) == len(w["step_kinds"]) and w["warmup_seconds"] for w in windows)
             and all(isinstance(manifest[key], kind) for key, kind in (("versions", dict), ("checks", list)))
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import Tool, ssh
+from harness import Tool, one_error, ssh
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -81,9 +81,9 @@ def test_a_diffusers_pipeline(ascend: SimHost, tool: Tool) -> None:
 @pytest.mark.torch_npu
 def test_a_model_directory_that_is_not_there(ascend: SimHost, tool: Tool) -> None:
     tool.inventory(ascend, models={"gone": {"adapter": "transformers", "path": "/data/gone"}})
-    outcome = tool.collect(model="gone")
-    assert outcome.status == 6
-    assert "no model directory /data/gone on this host" in outcome.err
+    one_error(
+        tool.collect(model="gone"), 5, message="/data/gone, the `path` of model gone, is not there", remedy="bring"
+    )
 
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:

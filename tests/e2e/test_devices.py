@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness import COLLECT_REMOTE, Tool, gone
+from harness import COLLECT_REMOTE, Tool, command_line, gone
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -25,13 +25,22 @@ def free(entry: dict[str, Any]) -> list[int]:
     return [device["logic_id"] for device in entry["devices"] if device["free"]]
 
 
-def test_many_hosts_are_asked_at_once_and_one_that_fails_hides_nobody(host: Start, tool: Tool) -> None:
-    slow = [host(f"ascend{n:02}", npus=2, npu_smi_delay=1.5) for n in (1, 2, 3)]
+# Of three sessions none goes on before the others have come, for as long as a login has.
+MEETING = """
+touch {0}/come.$$
+for try in {{1..300}}; do
+    [ $(ls {0}/come.* | wc -l) -lt 3 ] || {{ touch {0}/met.$$; break; }}
+    sleep 0.05
+done
+"""
+
+
+def test_many_hosts_are_asked_at_once_and_one_that_fails_hides_nobody(host: Start, tool: Tool, tmp_path: Path) -> None:
+    slow = [host(f"ascend{n:02}", npus=2, rc=MEETING.format(tmp_path)) for n in (1, 2, 3)]
     locked = host("ascend04", npu_smi_text="dcmi module initialize failed. ret is -8005\n", npu_smi_status=187)
     tool.inventory(*slow, locked, entries={"ascend05": {"address": "127.0.0.1", "port": 1}})
-    started = time.monotonic()
     outcome = tool("devices", "--host", "ascend01,ascend02,ascend05", "--host", "ascend03,ascend04", "--json")
-    assert time.monotonic() - started < 4.5, "three times 1.5 s one after the other"
+    assert len(list(tmp_path.glob("met.*"))) == 3
     assert outcome.status == 5
     entries = {entry["host"]: entry for entry in outcome.document["hosts"]}
     assert list(entries) == ["ascend01", "ascend02", "ascend05", "ascend03", "ascend04"]
@@ -147,13 +156,13 @@ def test_a_host_that_hangs_does_not_hold_up_an_interrupt(host: Start, tool: Tool
     tool.inventory(ascend)
     process = tool.start("devices", "--host", "ascend01")
     until = time.monotonic() + 20
-    while not any(b"npu" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in ascend.processes()):
+    while not any(b"npu" in command_line(pid) for pid in ascend.processes()):
         assert time.monotonic() < until
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     started = time.monotonic()
     process.communicate(timeout=10)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 8
     assert process.returncode == 130
     assert gone(ascend.processes), "npu-smi is not left behind"
 

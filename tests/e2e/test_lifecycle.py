@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from harness import Tool, gone
+from harness import Tool, command_line, gone
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -47,7 +46,7 @@ def begin(tool: Tool, host: SimHost, until: str, *arguments: str) -> tuple[subpr
 def follower(host: SimHost) -> int:
     """The host's process that copies events to us."""
     for pid in host.processes():
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        command = command_line(pid).split(b"\0")
         if b"start" in command or b"follow" in command:
             return pid
     raise AssertionError("nobody follows")

@@ -29,8 +29,8 @@ def forward(state):
 
 
 def everything(host: SimHost) -> dict[str, str]:
-    """Every file and directory of the host with its mode, owner and digest; without what is ours and sshd's log."""
-    ours = (host.workdir / "runs", host.workdir / "agent", host.log, host.dir)
+    """Every file and directory of the host with its mode, owner and digest; without what is ours and the server's."""
+    ours = (host.workdir / "runs", host.workdir / "agent", host.root / "ssh", host.dir)
     found = {}
     for folder, folders, files in os.walk(host.root):
         folders[:] = [name for name in folders if Path(folder, name) not in ours]

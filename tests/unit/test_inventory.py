@@ -47,6 +47,9 @@ def test_a_host_needs_no_more_than_its_name(inventory: Write) -> None:
         python=None,
         env={},
         workdir=None,
+        container=None,
+        container_runtime=None,
+        container_user=None,
         models={},
     )
 
@@ -67,6 +70,9 @@ all:
       python: /opt/venv/bin/python
       env: {{OMP_NUM_THREADS: 8, MASK: 0x0F, EMPTY: ""}}
       workdir: /data/runs
+      container: label:com.team=llm a
+      container_runtime: podman
+      container_user: 1000
       x_rack: 7
       models: {{small: {{adapter: llama}}}}
 """).host("ascend01")
@@ -83,6 +89,9 @@ all:
         python="/opt/venv/bin/python",
         env={"OMP_NUM_THREADS": "8", "MASK": "0x0F", "EMPTY": ""},
         workdir="/data/runs",
+        container="label:com.team=llm a",
+        container_runtime="podman",
+        container_user="1000",
         models={"small": ModelSpec("small", "llama", None, {})},
     )
 

@@ -11,7 +11,7 @@ from ..devices import Wish
 from ..estimate import LEAST, Need
 from ..inventory import ModelSpec
 from ..survey import Facts
-from . import connection, devices, models, output, software
+from . import connection, container, devices, models, output, software
 from .check import Check, Verdict, failed, ok, warned
 
 __all__ = ["Check", "Verdict", "connection", "failed", "of_host", "of_run", "ok", "require", "warned"]
@@ -20,6 +20,7 @@ __all__ = ["Check", "Verdict", "connection", "failed", "of_host", "of_run", "ok"
 def of_host(facts: Facts, need: Need = LEAST, model: ModelSpec | None = None) -> Iterator[Check]:
     """All but those of the devices, which a collection may wait for."""
     yield software.noise(facts)
+    yield from container.checks(facts)
     yield software.python(facts)
     yield software.torch_npu(facts)
     yield from software.versions(facts)

@@ -46,7 +46,7 @@ def path(facts: Facts) -> Check:
 def writable(facts: Facts) -> Check:
     if facts.workdir_writable:
         return ok("output-writable", f"{facts.workdir} can be written")
-    return failed("output-writable", EnvironmentUnfit(f"cannot write to {facts.workdir} on the host", ANOTHER))
+    return failed("output-writable", EnvironmentUnfit(f"cannot write to {facts.workdir} {facts.place}", ANOTHER))
 
 
 def space(facts: Facts, need: Need) -> Check:
@@ -56,7 +56,7 @@ def space(facts: Facts, need: Need) -> Check:
     return failed(
         "output-space",
         StorageError(
-            f"not enough space on the host in {facts.workdir}: need at least {wanted} MiB, have {have} MiB",
+            f"not enough space {facts.place} in {facts.workdir}: need at least {wanted} MiB, have {have} MiB",
             f"free some, ask for fewer steps, or {ANOTHER}",
         ),
     )
@@ -70,7 +70,8 @@ def inodes(facts: Facts, need: Need) -> Check:
     return failed(
         "output-inodes",
         StorageError(
-            f"not enough inodes on the host in {facts.workdir}: need at least {need.inodes}, have {facts.free_inodes}",
+            f"not enough inodes {facts.place} in {facts.workdir}: "
+            f"need at least {need.inodes}, have {facts.free_inodes}",
             f"remove files there, or {ANOTHER}",
         ),
     )
@@ -84,7 +85,7 @@ def files(facts: Facts) -> Check:
         return ok("output-files", "a directory and a file were made, written, renamed and removed")
     full = re.search("No space left|quota", problem)
     kind: type[CollectError] = StorageError if full else EnvironmentUnfit
-    return failed("output-files", kind(f"cannot use {facts.workdir} on the host: {problem}", LOCAL))
+    return failed("output-files", kind(f"cannot use {facts.workdir} {facts.place}: {problem}", LOCAL))
 
 
 def owner(facts: Facts) -> Check:

@@ -32,6 +32,8 @@ class Host:
     None means that the inventory does not say it: the default of ssh or of the host holds. `host_key` is a pinned
     public key, "type base64". `transport` is "paramiko" or "openssh", the system's ssh. `setup` are scripts on the host
     to source before anything else. `python` and `workdir` are paths on the host, `identity_file` is one here.
+    `container` is the name or id of one on the host in which everything runs, or "label:KEY=VALUE"; then those paths
+    are paths in it.
     """
 
     name: str
@@ -46,6 +48,9 @@ class Host:
     python: str | None
     env: Mapping[str, str]
     workdir: str | None
+    container: str | None
+    container_runtime: str | None
+    container_user: str | None
     models: Mapping[str, ModelSpec]
 
     def model(self, name: str) -> ModelSpec:

@@ -13,6 +13,7 @@ from .document import Node
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TRANSPORTS = ("paramiko", "openssh")
+RUNTIMES = ("docker", "podman", "nerdctl")
 _KEY_TYPE = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+")
 
 
@@ -107,6 +108,34 @@ def transport(node: Node) -> str:
     value = text(node)
     if value not in TRANSPORTS:
         raise node.error(f"there is no transport {value!r}", f"write one of {', '.join(TRANSPORTS)}")
+    return value
+
+
+def container(node: Node) -> str:
+    """A name or id, or "label:KEY=VALUE", where the value may be left out."""
+    value = text(node)
+    if value.startswith("label:"):
+        if not re.fullmatch(r"label:[^\s=]+(=.*)?", value):
+            raise node.error(f"{_subject(node)} names no label", "write label:KEY=VALUE, or label:KEY")
+        return value
+    if not _NAME.fullmatch(value):
+        remedy = "write its name or id as `docker ps` shows it, or label:KEY=VALUE"
+        raise node.error(f"{value!r} cannot be a container", remedy)
+    return value
+
+
+def container_runtime(node: Node) -> str:
+    value = text(node)
+    if value not in RUNTIMES:
+        raise node.error(f"{value!r} is no container runtime that is known", f"write one of {', '.join(RUNTIMES)}")
+    return value
+
+
+def container_user(node: Node) -> str:
+    """A name or number, with ":GROUP" behind it at will."""
+    value = str(node.value) if type(node.value) is int else word(node)
+    if not re.fullmatch(r"[A-Za-z0-9_][\w.-]*(:[\w.-]+)?", value):
+        raise node.error(f"{value!r} cannot be a user of a container", "write a name or a number, or USER:GROUP")
     return value
 
 

@@ -16,10 +16,7 @@ from .models import ModelFields, specify
 Variables = dict[str, Any]
 
 _PASSWORD = re.compile(r"(?:.*_)?(?:pass|passwd|password|passphrase)")
-_CONTAINER = "give the container an ssh server and name it as a host of its own"
 _REFUSED = {
-    "container": _CONTAINER,
-    "container_runtime": _CONTAINER,
     "ansible_group_priority": "let the depth of the groups decide, then their names",
 }
 
@@ -85,6 +82,9 @@ def host(name: str, variables: Variables, directory: Path) -> Host:
         python=variables.get("python"),
         env=variables.get("env", {}),
         workdir=variables.get("workdir"),
+        container=variables.get("container"),
+        container_runtime=variables.get("container_runtime"),
+        container_user=variables.get("container_user"),
         models={model: specify(model, fields, directory) for model, fields in models.items()},
     )
 
@@ -127,6 +127,9 @@ KEYS: dict[str, Callable[[Node], Any]] = {
     "python": values.text,
     "env": values.environment,
     "workdir": values.text,
+    "container": values.container,
+    "container_runtime": values.container_runtime,
+    "container_user": values.container_user,
     "models": _models,
 }
 ALIASES = {

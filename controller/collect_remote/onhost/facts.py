@@ -5,9 +5,9 @@ Arguments: the mark of our lines, the work directory, the agent's file name, the
 a better one's path and the reason go to descriptor 3 instead of an answer.
 """
 
-import hashlib
 import json
 import os
+import re
 import sys
 import threading
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from collect_agent.npu.look import _driver, look
 
-    from .output import file_system, nearest, space, use
+    from .output import file_system, mount, nearest, space, use
     from .pythons import distribution, with_torch_npu
-    from .reader import lead_own_group, leave_with_reader
+    from .reader import INPUT, lead_own_group, leave_with_reader
+    from .uploaded import intact
 
 DISTRIBUTIONS = ("torch", "torch_npu", "transformers", "diffusers")
 MOST_FILES = 1000  # of a model, that are looked at
@@ -73,16 +74,6 @@ def first_of(folder, names, most=2000):
     return None
 
 
-def intact(path):
-    # type: (str) -> bool
-    """Whether the agent is there and has the digest that its name begins."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()[:16] in os.path.basename(path)
-    except (IOError, OSError):
-        return False
-
-
 def unusable(path):
     # type: (str) -> Optional[str]
     """Why a model cannot be read from `path`; None when it can."""
@@ -116,6 +107,13 @@ def environment():
     return dict((name.decode("utf-8", errors), value.decode("utf-8", errors)) for name, _, value in pairs)
 
 
+def nodes():
+    # type: () -> List[int]
+    """The numbers of the NPUs whose device files are here."""
+    found = [re.match(r"davinci(\d+)$", name) for name in os.listdir("/dev")]
+    return sorted(int(name.group(1)) for name in found if name)
+
+
 def python(named, why, others):
     # type: (str, str, List[str]) -> Dict[str, Any]
     return {
@@ -138,6 +136,7 @@ def output(workdir):
         "free_bytes": free["bytes"],
         "free_inodes": free["inodes"],
         "file_system": file_system(base),
+        "mount": mount(base),
         "output": use(workdir) if may else None,
     }
 
@@ -173,12 +172,13 @@ def main(mark, workdir, agent, named="", why="", *models):
     lead_own_group()
     looking = threading.Thread(target=lambda: npus.append(look(45.0)))
     looking.start()
-    leave_with_reader()
+    leave_with_reader(1, INPUT)
     workdir = os.path.realpath(os.path.expanduser(workdir))
     found = {
         "python": python(named, why, [program for _, program in others]),
         "versions": versions,
         "agent_present": intact(os.path.join(workdir, "agent", agent)),
+        "nodes": nodes(),
         "models": dict((path, unusable(path)) for path in models),
         "environment": environment(),
     }  # type: Dict[str, Any]

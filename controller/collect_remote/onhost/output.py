@@ -5,7 +5,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Optional  # noqa: F401 - used in comments
+    from typing import Any, Dict, Optional, Tuple  # noqa: F401 - used in comments
 
     from .reader import unfinished
 
@@ -27,8 +27,26 @@ def space(path):
 
 def file_system(path, mounts="/proc/self/mountinfo"):
     # type: (str, str) -> Optional[str]
-    """Type of the file system that holds `path`: that of its longest mount point, the last of equals."""
-    longest, kind = -1, None
+    """Type of the file system that holds `path`."""
+    found = _holding(path, mounts)
+    return found[1] if found else None
+
+
+def mount(path):
+    # type: (str) -> Dict[str, Any]
+    """{"point", "id": device and inode of it} of the mount that holds `path`, each None where it is not known."""
+    found = _holding(path, "/proc/self/mountinfo")
+    try:
+        status = os.stat(found[0]) if found else None
+    except (IOError, OSError):
+        status = None
+    return {"point": found and found[0], "id": status and [status.st_dev, status.st_ino]}
+
+
+def _holding(path, mounts):
+    # type: (str, str) -> Optional[Tuple[str, str]]
+    """(mount point, type) of the longest mount point that leads to `path`, the last of equals."""
+    longest, best = -1, None
     try:
         with open(mounts) as file:
             lines = file.read().splitlines()
@@ -39,8 +57,8 @@ def file_system(path, mounts="/proc/self/mountinfo"):
         point = before.split(" ")[4].replace("\\040", " ")
         inside = path == point or path.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= longest:
-            longest, kind = len(point), after.split(" ")[0]
-    return kind
+            longest, best = len(point), (point, after.split(" ")[0])
+    return best
 
 
 def use(workdir):

@@ -5,6 +5,11 @@ import select
 import signal
 import threading
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple  # noqa: F401 - used in comments
+
+INPUT = 9  # where a script keeps its own input for us: its end is all that a container is told of a reader
 unfinished = threading.Lock()  # held while there is something on the disk to take away again
 
 
@@ -14,18 +19,29 @@ def lead_own_group():
         os.setpgid(0, 0)
 
 
-def leave_with_reader():
-    # type: () -> None
-    watch = threading.Thread(target=_watch)
+def leave_with_reader(*descriptors):
+    # type: (int) -> None
+    """Leave when nobody is at the other end of one of these any more; those that are not there do not count."""
+    watch = threading.Thread(target=_watch, args=(descriptors,))
     watch.daemon = True
     watch.start()
 
 
-def _watch():
-    # type: () -> None
+def _is_open(descriptor):
+    # type: (int) -> bool
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _watch(descriptors):
+    # type: (Tuple[int, ...]) -> None
     """Whoever asked has gone: a hanging npu-smi is not left behind, nor one that is just being started."""
     poller = select.poll()
-    poller.register(1, 0)
+    for descriptor in filter(_is_open, descriptors):
+        poller.register(descriptor, 0)
     poller.poll()
     with unfinished:
         os.killpg(0, signal.SIGKILL)

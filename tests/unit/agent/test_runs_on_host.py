@@ -45,6 +45,7 @@ class Agent:
             "refused": [],
             "wish": WISH,
             "visible_devices": None,
+            "container": None,
             "wait_s": wait_s,
             "deadline_s": 60,
             "orphan_s": 60,

@@ -13,7 +13,7 @@ import pytest
 
 from collect_remote import deploy
 from collect_remote import probe as programs
-from harness import gone
+from harness import command_line, gone
 
 OTHERS = sorted(str(path) for path in (Path.home() / ".pyenv/versions").glob("*/bin/python"))
 
@@ -59,14 +59,7 @@ def test_a_reader_that_goes_takes_a_hanging_npu_smi_along(tmp_path: Path) -> Non
         pids = (tmp_path / "pids").read_text().split() if (tmp_path / "pids").exists() else []
     probe.stdout.close()
     assert probe.wait(10) == -signal.SIGKILL
-    assert gone(lambda: [int(pid) for pid in pids if b"sleep" in command(pid)])
-
-
-def command(pid: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    assert gone(lambda: [int(pid) for pid in pids if b"sleep" in command_line(int(pid))])
 
 
 def probed(tmp_path: Path, agent: str = "agent.pyz", site: Path | None = None, command: str = "") -> dict[str, Any]:

@@ -65,6 +65,13 @@ def death(log: Iterable[str]) -> Optional[str]:
         rank = of_rank.group(1) if of_rank else rank
         if status and rank:
             code = int(status.group(1))
-            how = "was killed by {}".format(signal.Signals(-code).name) if code < 0 else "ended with status %d" % code
+            how = "was killed by {}".format(_name(-code)) if code < 0 else "ended with status {}".format(code)
             found = "rank {} {}".format(rank, how)  # the last one is torchrun's "root cause", the first that failed
     return found
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal {}".format(number)

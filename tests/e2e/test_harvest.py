@@ -236,6 +236,28 @@ def test_a_run_that_ends_while_it_is_parsed(host: Start, tool: Tool, assert_clea
     assert_clean(ascend)
 
 
+def test_a_copy_goes_with_a_run_that_is_killed(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may give files away")
+    ascend = host(env={"SIMHOST_LIGHT_FAULTS": "strict_owners,slow_parse=2"})
+    model(tool, ascend, DAEMON + "; " + GIVES_AWAY)
+    process = tool.start("--host", "ascend01", "--model", "odd", "--json")
+    try:
+        until = time.monotonic() + 60
+        run_id = ""
+        while not (run_id and copies(run_id)) and time.monotonic() < until:
+            time.sleep(0.02)
+            run_id = next((path.name for path in ascend.workdir.glob("runs/2*")), "")
+        assert copies(run_id)
+        os.kill(json.loads((run_of(ascend) / "pid.json").read_text())["pid"], signal.SIGKILL)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "supervisor of the run died" in json.loads(out)["error"]["message"]
+    assert copies(run_id) == []
+    assert_clean(ascend)
+
+
 def test_raw_data_on_request(host: Start, tool: Tool) -> None:
     ascend = host()
     tool.inventory(ascend)

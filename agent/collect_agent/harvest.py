@@ -10,11 +10,12 @@ import contextlib
 import os
 import re
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import elsewhere, pack, parse, parsed, process
 from .failure import Failure
 from .rundir import RunDir
+from .validate.messages import explain
 
 Emit = Callable[..., Any]
 Parsed = Dict[str, Any]
@@ -23,6 +24,7 @@ TICK_S, BEAT_S = 0.2, 5.0
 QUIET_S = 5.0  # who neither writes nor computes for so long is no parser at work
 # torch_npu prints its messages to stdout as "[date time] [LEVEL] [pid] profiler.py: text" (torch_npu 2.13.0).
 _MESSAGE = re.compile(r"\[(?:ERROR|WARNING)\] \[\d+\] profiler\.py: (.*)")
+_CALL = re.compile(r"Call \w+ failed\. Exception: ")
 
 
 class Harvest(NamedTuple):
@@ -97,13 +99,21 @@ def check(harvested: Harvest) -> Dict[str, Any]:
     """The check `parsed`: how the profiles came by their output. Pure."""
     failed = [how for how in harvested.parsed.values() if how["how"] == "not at all"]
     if failed:
-        tried = failed[0]["tried"]
-        places = ", ".join(dict.fromkeys(attempt["where"] for attempt in tried))
-        message = "{} (parsed in vain {} times, in {})".format(tried[-1]["problem"], len(tried), places)
-        return {"id": "parsed", "verdict": "fail", "message": message, "remedy": "see the end of the host's log"}
+        problem, remedy = _told(failed[0])
+        return {"id": "parsed", "verdict": "fail", "message": problem, "remedy": remedy}
     offline = sorted({how["where"] for how in harvested.parsed.values() if how["how"] == "offline"})
     message = "by an offline parse in " + ", ".join(offline) if offline else "by the profiler itself"
     return {"id": "parsed", "verdict": "pass", "message": message, "remedy": ""}
+
+
+def _told(how: Parsed) -> Tuple[str, str]:
+    """What went wrong and what to do, of a profile that could not be parsed."""
+    online, *offline = how["tried"]
+    problem = (offline or [online])[0]["problem"]
+    known = explain([problem])
+    places = ["in place" if attempt["where"] == how["where"] else attempt["where"] for attempt in offline]
+    again = " (parsed anew in vain: {})".format(", ".join(places)) if places else ""
+    return problem + again, known[0].message.remedy if known else "see the end of the host's log"
 
 
 def members(harvested: Harvest, keep_raw: bool) -> List[pack.Member]:
@@ -150,9 +160,15 @@ class _Hand:
     def attend_to(self, directory: str) -> Parsed:
         """Have the profile parsed, and say how. OSError when what was parsed elsewhere cannot be brought back."""
         problem = parsed.unfinished(directory, self._export)
-        if not problem or not parsed.can_be_parsed(directory):
+        if not problem:
             return {"how": "online", "where": directory, "tried": []}
+        hopeless = parsed.hopeless(directory)
+        if hopeless:
+            said = [text for text in messages(self._run.log) if _CALL.match(text)]
+            problem = ": ".join([hopeless, *said[:1]])
         tried = [{"how": "online", "where": directory, "problem": problem}]
+        if hopeless:
+            return {"how": "not at all", "where": directory, "tried": tried}
         for place in self._order(directory):
             where = place.path if place else directory
             ended = self._at(directory, place)

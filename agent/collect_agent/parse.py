@@ -14,6 +14,7 @@ from typing import Callable, Dict, List, NamedTuple
 
 from . import parsed
 from .remains import without_cursor
+from .validate.messages import explain
 
 TICK_S, BEAT_S = 0.5, 5.0
 LIMIT_S = 600.0
@@ -30,11 +31,9 @@ analyse(sys.argv[1], **({"export_type": export if export[1:] else export[0]} if 
 # "[date time] [LEVEL] [pid] profiler.py: text" (torch_npu 2.13.0), and its two ways to say that a parser failed.
 COMPLAINT = re.compile(r"\[ERROR\] \[\d+\] profiler\.py: (.*)")
 _FAILED = re.compile(r"Task \[?\w+\]? (?:run failed|has not run successfully)")
-# What no other place can help against.
-_NOT_THE_PLACE = re.compile(
-    r"'msprof' command not found|Failed to find msprof\.py|inconsistent permissions|does not support export db"
-    r"|cannot import|No module named"
-)
+# Messages that tell of what no other place can help against.
+_NOT_THE_PLACE = {"msprof-missing", "no-device-data", "no-framework-data", "module-missing", "api-disabled"}
+_NOT_THE_PLACE_EITHER = re.compile(r"inconsistent permissions|does not support export db")
 
 
 class Ended(NamedTuple):
@@ -103,16 +102,19 @@ def judged(status: int, said: List[str]) -> Ended:
     if status == -signal.SIGKILL or status == 128 + signal.SIGKILL:
         return Ended("the parser was killed (SIGKILL): most likely the host ran out of memory")
     complaints = [match.group(1).strip() for match in map(COMPLAINT.search, said) if match]
-    complaints = [line for line in complaints if not _FAILED.search(line)] or complaints
+    complaints += [line.strip() for line in said if _FAILED.search(line)]  # in some releases without a level
+    serious = [line for line in complaints if all(f.message.severity == "error" for f in explain([line]))]
+    first = next((line for line in serious if not _FAILED.search(line)), serious[0] if serious else "")
     if status < 0:
         problem = "the parser was killed by {}".format(signal.Signals(-status).name)
-    elif complaints:
-        problem = "the parser says: {}".format(complaints[0])
+    elif first:
+        problem = "the parser says: {}".format(first)
     elif status:
         problem = "the parser ended with exit status {}: {}".format(status, said[-1].strip() if said else "")
     else:
-        problem = next(("the parser says: " + line.strip() for line in said if _FAILED.search(line)), "")
-    return Ended(problem, movable=bool(problem) and not any(map(_NOT_THE_PLACE.search, said)))
+        return Ended()
+    hopeless = any(found.message.id in _NOT_THE_PLACE for found in explain(said))
+    return Ended(problem, movable=not hopeless and not any(map(_NOT_THE_PLACE_EITHER.search, said)))
 
 
 def _listen(

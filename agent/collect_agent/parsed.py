@@ -19,17 +19,22 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def raw(directory: str) -> List[str]:
-    """Names of what the profiler recorded; without the device's part (PROF_*) there is nothing to parse."""
+    """Names of what the profiler recorded: the device's part (PROF_*) and the framework's."""
     return [name for name in sorted(os.listdir(directory)) if name.startswith(_RAW)]
-
-
-def can_be_parsed(directory: str) -> bool:
-    return any(name.startswith("PROF_") for name in raw(directory))
 
 
 def is_closed(directory: str) -> bool:
     """The profiler was stopped: what it recorded is whole."""
     return any(INFO.fullmatch(name) for name in os.listdir(directory))
+
+
+def hopeless(directory: str) -> str:
+    """Why no parser can make a profile of this; "" when one can."""
+    if not is_closed(directory):
+        return "the profiler was not stopped"
+    if not any(name.startswith("PROF_") for name in raw(directory)):
+        return "nothing was recorded on the device (there is no PROF_ directory)"
+    return ""
 
 
 def unfinished(directory: str, export: List[str]) -> str:

@@ -180,7 +180,7 @@ def test_what_cannot_be_parsed_anywhere(host: Start, tool: Tool, assert_clean: C
     one_error(
         outcome,
         7,
-        message=r"Failed to export CANN .* \(parsed in vain \d times",
+        message=r"Failed to export CANN .* \(parsed anew in vain: in place, /",
         remedy="kept on the host in .*/profile",
     )
     run = run_of(ascend)
@@ -194,7 +194,34 @@ def test_a_parser_that_the_host_kills(host: Start, tool: Tool, assert_clean: Cle
     tool.inventory(ascend)
     outcome = tool.collect()
     one_error(outcome, 7, message=r"the parser was killed \(SIGKILL\).*memory", remedy="kept on the host")
-    assert "parsed in vain 2 times" in outcome.err, "no other file system gives more memory"
+    assert "(parsed anew in vain: in place)" in outcome.err, "no other file system gives more memory"
+    assert_clean(ascend)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("stop_raises", "the profiler was not stopped: Call step failed. Exception: Stop profiler failed"),
+        ("no_prof_dir", "nothing was recorded on the device"),
+    ],
+)
+def test_what_no_parser_can_mend(host: Start, tool: Tool, assert_clean: Clean, name: str, message: str) -> None:
+    ascend = host(env={"SIMHOST_LIGHT_FAULTS": name})
+    tool.inventory(ascend)
+    outcome = tool.collect()
+    one_error(outcome, 7, message="the profile is not valid: " + message, remedy="kept on the host in")
+    assert "parsing offline" not in outcome.err
+    assert_clean(ascend)
+
+
+def test_a_model_that_never_was_on_the_npu(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    """Parsed, and nothing there: told apart from a parse that failed."""
+    ascend = host()
+    (tool.directory / "odd.py").write_text(ADAPTER.format(what="pass").replace(".to(device)", ""))
+    tool.inventory(ascend, models={"odd": {"adapter": "./odd.py"}})
+    outcome = tool.collect(model="odd")
+    one_error(outcome, 7, message="no kernel ran on the NPU during the window", remedy=".")
+    assert "in vain" not in outcome.err
     assert_clean(ascend)
 
 

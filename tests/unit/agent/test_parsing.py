@@ -187,6 +187,8 @@ SAYS = "[2026-11-29 21:00:00] [ERROR] [7] profiler.py: "
         (0, ["Task kernel has not run successfully."], "has not run successfully", True),
         (0, [SAYS + "Export CANN Profiling data failed! 'msprof' command not found!"], "msprof", False),
         (0, [SAYS + "Failed to find msprof.py path in /a"], "msprof.py", False),
+        (0, [SAYS + "Failed to get acl to npu flow events."], "", False),
+        (0, [SAYS + "ProfilerActivity.NPU is set, but CANN Profiling data does not exist."], "does not exist", False),
         (1, ["ModuleNotFoundError: No module named 'torch_npu'"], "torch_npu", False),
     ],
 )

@@ -323,6 +323,17 @@ def test_salvage_brings_what_there_is(host: Start, tool: Tool, out: str | None) 
     assert gone(ascend.processes)
 
 
+def test_a_partial_result_is_attached_to(host: Start, tool: Tool) -> None:
+    ascend = host(env={"SIMHOST_LIGHT_FAULTS": "export_fails"})
+    tool.inventory(ascend)
+    run = tool.collect("--salvage", "--detach").document["run_id"]
+    for brought in ("brought to .*profile_l1.partial.tar.gz", "could not be brought: .* exists already"):
+        outcome = tool("attach", run, "--host", "ascend01", "--json")
+        one_error(outcome, 7, message="the profile is not valid", remedy=brought)
+    assert [path.name for path in (tool.profiles / "ascend01" / "llama").iterdir()] == [run + ".partial"]
+    assert not (tool.profiles / ".incoming").exists()
+
+
 def test_salvage_changes_nothing_of_a_good_run(host: Start, tool: Tool) -> None:
     tool.inventory(host())
     outcome = tool.collect("--salvage")

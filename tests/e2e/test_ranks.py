@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from boxes import box, inside, nothing_left
 from harness import Tool, gone, one_error
 from simhost import SimHost
 
@@ -148,6 +149,19 @@ def test_more_devices_than_there_are_free(host: Start, tool: Tool, assert_clean:
     tool.inventory(ascend)
     one_error(tool.collect("--devices", "2"), 4, message="NPU", remedy=".")
     assert_clean(ascend)
+
+
+def test_ranks_in_a_container(host: Start, tool: Tool, tmp_path: Path) -> None:
+    ascend = host(container_engine="docker")
+    box(ascend, visible=[2, 3, 5])
+    inside(tool, ascend)
+    outcome = tool.collect("--devices", "2", "--phase", "prefill")
+    assert outcome.status == 0, outcome.err
+    assert profiles(tool.directory / outcome.document["archive"]["path"]) == {
+        "prefill": ["profiler_info_0.json", "profiler_info_1.json"]
+    }
+    assert {use.logic for use in ascend.uses()} == {device["logic"] for device in outcome.document["devices"]}
+    nothing_left(ascend, tmp_path)
 
 
 @pytest.mark.torch_npu

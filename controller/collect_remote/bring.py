@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,8 @@ def _salvage(
     run: Run, files: tuple[Sent, ...], place: store.Place, incoming: Path, asked: Mapping[str, Any], log: Log
 ) -> str:
     """Bring what is not valid, and say what has become of it; the host keeps all of it."""
+    if os.path.lexists(place.final):
+        return f"what there is of it is in {place.final} already"
     try:
         with _pulled(run, files, incoming, log):
             _publish(place, partial_manifest(_read(incoming / PARTIAL), asked), files, log)

@@ -327,7 +327,7 @@ def test_a_partial_result_is_attached_to(host: Start, tool: Tool) -> None:
     ascend = host(env={"SIMHOST_LIGHT_FAULTS": "export_fails"})
     tool.inventory(ascend)
     run = tool.collect("--salvage", "--detach").document["run_id"]
-    for brought in ("brought to .*profile_l1.partial.tar.gz", "could not be brought: .* exists already"):
+    for brought in ("brought to .*profile_l1.partial.tar.gz", r"is in profiles/\S+\.partial already"):
         outcome = tool("attach", run, "--host", "ascend01", "--json")
         one_error(outcome, 7, message="the profile is not valid", remedy=brought)
     assert [path.name for path in (tool.profiles / "ascend01" / "llama").iterdir()] == [run + ".partial"]

@@ -58,12 +58,12 @@ class Tool:
             process.kill()
         return Outcome(process.returncode, out, err)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, stdout: Any = subprocess.PIPE) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [*COLLECT_REMOTE, *arguments],
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import List
+from typing import Any, Dict, List
 
 
 def main(arguments: List[str]) -> int:
@@ -46,26 +46,8 @@ def main(arguments: List[str]) -> int:
         from .send import send
 
         return send(RunDir(rest[0]), int(rest[1]))
-    if command == "stop":
-        from . import events
-        from .stop import stop
-
-        left = stop(RunDir(rest[0]))
-        sys.stdout.write(events.on_wire({"stage": "stop", "left": left}))
-        return 1 if left else 0
-    if command == "runs":
-        from . import events, listing
-
-        sys.stdout.write(events.on_wire({"stage": "runs", "runs": listing.runs(rest[0])}))
-        return 0
-    if command == "clean":
-        from . import events
-        from .clean import clean
-
-        names = [word for word in rest[1:] if word != "--results"]
-        done = clean(rest[0], names, "--results" in rest, os.path.basename(sys.argv[0]))
-        sys.stdout.write(events.on_wire(dict(done, stage="clean")))
-        return 0
+    if command in ("stop", "runs", "clean"):
+        return _answer(command, rest)
     if command == "supervise":
         from .supervise import supervise
 
@@ -90,6 +72,35 @@ def main(arguments: List[str]) -> int:
         return 0 if verdict["verdict"] == "valid" else 7
     sys.stderr.write(__doc__ or "")
     return 2
+
+
+def _answer(command: str, rest: List[str]) -> int:
+    """What is answered with one event, and may take its time."""
+    from . import events
+    from .failure import Failure
+    from .rundir import RunDir
+
+    answer: Dict[str, Any]
+    try:
+        with events.beating():
+            if command == "stop":
+                from .stop import stop
+
+                answer = {"left": stop(RunDir(rest[0]))}
+            elif command == "runs":
+                from . import listing
+
+                answer = {"runs": listing.runs(rest[0])}
+            else:
+                from .clean import clean
+
+                names = [word for word in rest[1:] if word != "--results"]
+                answer = clean(rest[0], names, "--results" in rest, os.path.basename(sys.argv[0]))
+    except Failure as failure:
+        sys.stdout.write(events.on_wire(events.failed(failure)))
+        return 1
+    sys.stdout.write(events.on_wire(dict(answer, stage=command)))
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,16 +6,20 @@ On the wire it is led by `MARK`, which no login banner prints; every line withou
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sys
+import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List
 
 from .failure import Failure
 
 MARK = "::collect-remote:: "
 PIPE_VARIABLE = "COLLECT_REMOTE_EVENTS"
 GATE_VARIABLE = "COLLECT_REMOTE_GATE"
+HEARTBEAT_S = 5.0
 GATES = ("loaded", "recorded")  # after these the program waits until the supervisor has looked at the device
 
 Event = Dict[str, Any]
@@ -45,7 +49,7 @@ class Journal:
     """The append-only event file of one run, which `begin` has made; its only writer is the run's supervisor."""
 
     def __init__(self, path: str) -> None:
-        self.events: List[Event] = [json.loads(line) for line in complete_lines(path, 0)]
+        self.events = read(path)
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - open for the life of the run
 
     def write(self, **fields: Any) -> Event:
@@ -60,16 +64,51 @@ class Journal:
         self._file.close()
 
 
+def read(path: str) -> List[Event]:
+    """All events of a journal."""
+    return [event for event in map(decode, complete_lines(path, 0)) if event]
+
+
+def decode(line: str) -> Event:
+    """The event on a line; none, {}, for one that a power cut has left behind."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) and {"seq", "stage"} <= set(event) else {}
+
+
 def complete_lines(path: str, offset: int) -> Iterator[str]:
     """The whole lines of a growing file from a byte offset; a last line without its newline is left for later."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            data = file.read()
-    except FileNotFoundError:
-        return
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        yield from more_lines(file, offset)
+
+
+def more_lines(file: BinaryIO, offset: int) -> Iterator[str]:
+    """The same of a file that is open, and may have been removed since."""
+    file.seek(offset)
+    data = file.read()
     for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
         yield line.decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def beating() -> Iterator[None]:
+    """A heartbeat to stdout every few seconds, while something goes on that has nothing to say."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(HEARTBEAT_S):
+            sys.stdout.write(on_wire({"stage": "heartbeat"}))
+            sys.stdout.flush()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def pipe_emitter(descriptor: int, gate: int, rank: int = 0) -> Emit:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import sys
 import time
+from typing import BinaryIO
 
 from . import elsewhere, events, ownership, process, remains
 from .failure import Failure
 from .rundir import RunDir
 
 POLL_S = (0.01, 0.5)  # while much happens, and while nothing does
-HEARTBEAT_S = 5.0
 REMOVAL_S = 2.0  # what removes a run may be of the run itself: ended on its way, it would leave half of it
 GRACE_S = 5.0  # for a supervisor whose run was removed, to end it
 
@@ -26,17 +25,27 @@ def follow(run: RunDir, after: int = 0) -> int:
     the run's orphan rule is told that somebody is there. A run that cannot tell its end any more is ended here. Whoever
     reads holds our stdin open: its end means that nobody does, which a container's engine says in no other way.
     """
+    try:
+        # Open from here on: its end can be read although somebody else has fetched the result, and removed the run.
+        with open(run.events, "rb") as journal:
+            return _follow(run, journal, after)
+    except FileNotFoundError:
+        what = "there is no run {} any more: somebody else has fetched its result, or removed it".format(run.id)
+        return _give_up(run, Failure("RunFailed", what, "ask who works on this host"), GRACE_S)
+
+
+def _follow(run: RunDir, journal: BinaryIO, after: int) -> int:
     offset, last_beat, pause = 0, 0.0, POLL_S[0]
     while True:
-        alive = process.recorded(run.pid) is not None
+        alive = process.recorded(run.pid) is not None or process.elsewhere(run.pid)
         pause = min(POLL_S[1], pause * 1.2)
-        for line in events.complete_lines(run.events, offset):
+        for line in events.more_lines(journal, offset):
             offset += len(line.encode())
             pause = POLL_S[0]
-            event = json.loads(line)
-            if event["seq"] > after:
+            event = events.decode(line)
+            if event.get("seq", 0) > after:
                 sys.stdout.write(events.on_wire(event))
-            if event["stage"] == "end":
+            if event.get("stage") == "end":
                 sys.stdout.flush()
                 return 0
         if not os.path.exists(run.events):
@@ -45,7 +54,7 @@ def follow(run: RunDir, after: int = 0) -> int:
         if not alive:
             # The journal was read after the supervisor was seen dead: nothing more can come.
             return _give_up(run, Failure("RunFailed", "the supervisor of the run died", "read " + run.log), 0.0)
-        if time.monotonic() - last_beat >= HEARTBEAT_S:
+        if time.monotonic() - last_beat >= events.HEARTBEAT_S:
             last_beat = time.monotonic()
             with contextlib.suppress(FileNotFoundError):  # removed a moment ago: the next look will tell
                 run.touch_followed()

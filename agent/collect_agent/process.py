@@ -40,18 +40,61 @@ def start_time(pid: int) -> Optional[str]:
 
 
 def identity(pid: int) -> Dict[str, Any]:
-    """What names a live process for ever, to be written down."""
-    return {"pid": pid, "start_time": start_time(pid)}
+    """What names a live process of this place for ever, to be written down."""
+    return {"pid": pid, "start_time": start_time(pid), "place": _place()}
 
 
 def recorded(path: str) -> Optional[int]:
-    """The pid of the process whose identity a file holds, None when there is no such file or process (any more)."""
+    """The pid of the process whose identity a file holds, None when it is not, or not any more, a process here."""
+    known = _known(path)
+    if known is None or known["place"] != _place():
+        return None
+    return int(known["pid"]) if start_time(known["pid"]) == known["start_time"] else None
+
+
+def sign_of_life(path: str) -> None:
+    """To be given again and again by the process that the file names."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def elsewhere(path: str) -> bool:
+    """Whether the process that a file names cannot be seen from here and, by its last sign of life, is there.
+
+    A directory may be shared: by a host and its containers, which have one kernel and one clock, or by many hosts.
+    """
+    known, (node, boot, _) = _known(path), _place()
+    if known is None or known["place"] == _place():
+        return False
+    if known["place"][1] == boot:
+        patience_s = 30.0
+    elif known["place"][0] == node:
+        return False  # this host was started again since
+    else:
+        patience_s = 3600.0  # whoever knows how right their clocks are
+    try:
+        return time.time() - os.stat(path).st_mtime < patience_s
+    except OSError:
+        return False
+
+
+def _known(path: str) -> Optional[Dict[str, Any]]:
     try:
         with open(path, encoding="utf-8") as file:
             known = json.load(file)
-        return int(known["pid"]) if known == identity(known["pid"]) else None
-    except (OSError, ValueError):
+        return known if {"pid", "start_time", "place"} <= set(known) else None
+    except (OSError, ValueError, TypeError):
         return None
+
+
+def _place() -> List[str]:
+    """The host's name, the boot of its kernel, and the namespace in which pids count."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        return [os.uname().nodename, boot, os.readlink("/proc/self/ns/pid")]
+    except OSError:  # hidden from us
+        return [os.uname().nodename, "", ""]
 
 
 def of_run(run_id: str) -> List[int]:

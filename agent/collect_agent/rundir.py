@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Dict
 
 from . import events
 
 ARCHIVE = "profile_l1.tar.gz"
 PARTIAL = "profile_l1.partial.tar.gz"  # of a profile that is not valid
+ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{6}")  # of a run: when it was asked for, and something random
 RESERVE_BYTES = 256 * 1024  # given back to a full disk, so that the end of the run can still be told
 
 
@@ -23,6 +25,8 @@ class RunDir:
         self.log = self._in("run.log")
         self.pid = self._in("pid.json")
         self.followed = self._in("followed")
+        self.stop = self._in("stop")  # asks a supervisor that cannot be reached otherwise
+        self.stopped = self._in("stopped")  # marks a run that was stopped before it started
         self.work = self._in("work")
         self.profile = self._in("profile")
         self.archive = self._in(ARCHIVE)
@@ -47,12 +51,11 @@ class RunDir:
         os.mkdir(self.path, 0o750)
         os.mkdir(self.work, 0o750)
         os.mkdir(self.profile, 0o750)
-        for name, text in plan["files"].items():
-            with open(self._in(name), "w", encoding="utf-8") as file:
-                file.write(text)
         # The owner's alone: the options of a model may hold what nobody else should read.
-        with open(os.open(self.plan, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump(plan, file, indent=1)
+        for name, text in {**plan["files"], "plan.json": json.dumps(plan, indent=1)}.items():
+            descriptor = os.open(self._in(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
         with open(self.reserve, "wb") as ballast:
             ballast.write(bytes(RESERVE_BYTES))
         events.begin(self.events)

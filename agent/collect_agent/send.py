@@ -6,12 +6,12 @@ answers `ok` on stdin and the run directory is removed. Any other answer, or non
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 
 from . import events
+from .failure import Failure
 from .rundir import RunDir
 
 BLOCK = 256 * 1024
@@ -19,9 +19,12 @@ BLOCK = 256 * 1024
 
 def send(run: RunDir, offset: int = 0) -> int:
     """Write the files of the `end` event to stdout, from byte `offset` of their concatenation."""
-    end = json.loads(list(events.complete_lines(run.events, 0))[-1])
-    files = end["files"]
     out = sys.stdout.buffer
+    if not os.path.exists(run.events):
+        gone = Failure("TransferError", "somebody else has fetched the result of run {}".format(run.id), "ask who did")
+        out.write(events.on_wire(events.failed(gone)).encode())
+        return 1
+    files = events.read(run.events)[-1]["files"]
     out.write(events.on_wire({"stage": "send", "files": files, "offset": offset}).encode())
     for entry in files:
         if offset >= entry["size"]:

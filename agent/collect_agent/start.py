@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import sys
 from typing import Any, Dict, NoReturn
 
@@ -63,6 +64,7 @@ def _become_supervisor(staged: RunDir, run: RunDir, told: int) -> NoReturn:
 
     Writes to `told` 0, or the errno that kept the run from being published.
     """
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # until it can be answered: see `supervise`
     try:
         with open(staged.pid, "w", encoding="utf-8") as file:
             json.dump(process.identity(os.getpid()), file)

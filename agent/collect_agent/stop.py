@@ -8,7 +8,8 @@ import signal
 import time
 from typing import List
 
-from . import elsewhere, ownership, process
+from . import elsewhere, events, ownership, process
+from .failure import Failure
 from .rundir import RunDir
 
 
@@ -17,26 +18,44 @@ def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
 
     Safe to call at any time and repeatedly. A run that is only about to start finds its id taken and does not.
     """
-    _take_id(run)
+    if not os.path.isdir(run.path):
+        _take_id(run)
     supervisor = process.recorded(run.pid)
     if supervisor is not None:
         os.kill(supervisor, signal.SIGTERM)
-        until = time.monotonic() + grace_s
-        while process.recorded(run.pid) is not None and time.monotonic() < until:
-            time.sleep(0.05)
+    elif process.elsewhere(run.pid):
+        with open(run.stop, "w", encoding="utf-8"):
+            pass
+    until = time.monotonic() + grace_s
+    while _is_alive(run) and time.monotonic() < until:
+        time.sleep(0.05)
     left = process.end(run.id, grace_s=0.0)
     elsewhere.remove_copies(run)
     ownership.give_back(run)
+    if not left and _is_alive(run):
+        raise Failure(
+            "RunFailed",
+            "run {} was asked to stop and goes on, on another host or in a container that shares this directory".format(
+                run.id
+            ),
+            "stop it there",
+        )
     return left
 
 
+def _is_alive(run: RunDir) -> bool:
+    told = events.read(run.events)
+    over = bool(told) and told[-1]["stage"] == "end"
+    return process.recorded(run.pid) is not None or (not over and process.elsewhere(run.pid))
+
+
 def _take_id(run: RunDir) -> None:
-    """Unless the run is there, put a directory in its place: not empty, or `start` could still take it."""
-    marker = "{}.stopped.{}".format(os.path.join(os.path.dirname(run.path), "." + run.id), os.getpid())
-    os.makedirs(marker, mode=0o750)
-    with open(os.path.join(marker, "stopped"), "w", encoding="utf-8"):
-        pass
+    """Put a directory in the place of the run that is about to start: not empty, or `start` could still take it."""
+    staged = RunDir(os.path.join(os.path.dirname(run.path), ".{}.stopped.{}".format(run.id, os.getpid())))
     try:
-        os.rename(marker, run.path)
-    except OSError:
-        shutil.rmtree(marker)
+        os.makedirs(staged.path, mode=0o750)
+        with open(staged.stopped, "w", encoding="utf-8"):
+            pass
+        os.rename(staged.path, run.path)
+    except OSError:  # it is there now; or there is no space for it, nor for a run
+        shutil.rmtree(staged.path, ignore_errors=True)

@@ -229,6 +229,9 @@ def _watched(run: RunDir, plan: Dict[str, Any], loan: Optional[borrow.Loan]) -> 
             )
         if not os.path.isdir(run.path):
             raise remains.removed(run)
+        process.sign_of_life(run.pid)  # for those who cannot see us
+        if os.path.exists(run.stop):
+            raise _stopped()
         if loan:
             loan.check()
         if plan["orphan_s"] and silence.seconds > plan["orphan_s"]:
@@ -240,17 +243,22 @@ def _watched(run: RunDir, plan: Dict[str, Any], loan: Optional[borrow.Loan]) -> 
 
     def terminate(_number: int, _frame: Optional[FrameType]) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Failure("Interrupted", "the run was stopped on request", "start it again")
+        raise _stopped()
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, terminate)
     signal.signal(signal.SIGALRM, tick)
     signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         yield limit
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _stopped() -> Failure:
+    return Failure("Interrupted", "the run was stopped on request", "start it again")
 
 
 def _death(status: int, log: str) -> str:

@@ -50,7 +50,7 @@ def bring(run: Run, place: store.Place, incoming: Path, asked: Mapping[str, Any]
     with _pulled(run, files, incoming, log) as stream:
         manifest = checked_manifest(_read(incoming / ARCHIVE), asked)
         _publish(place, manifest, files, log)
-        log.kept = ""
+        log.kept = f"the result is in {place.final}"
         with contextlib.suppress(UnreachableError):
             stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
     return Result(place.final, manifest)
@@ -105,7 +105,7 @@ def _follow(run: Run, log: Log, *, may_go_on: bool) -> tuple[tuple[Sent, ...], C
         stopped(run)
         raise
     if event.get("status") == "done":
-        return sent_files(event.get("files")), None
+        return sent_files(event.get("files", [])), None
     error = from_agent(event["error"], stage=log.stage, host=run.remote.host.name)
     error.log = log_lines(event["log"])
     return (sent_files(event["files"], PARTIAL) if "files" in event else ()), error

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from .arguments import parser
-from .errors import CollectError, Interrupted
-from .say import complain
+from .errors import CollectError, Interrupted, internal
+from .say import complain, mute, prepare
 
 
 def run() -> int:
@@ -30,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug, as_json = "--debug" in given, "--json" in given
     try:
         options = parser().parse_args(given)
+        prepare()
         status: int = options.command(options)
     except CollectError as error:
         if debug:
@@ -41,13 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Interrupted.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing is left to say, not even at shutdown.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        mute()
         return 141
     except Exception as error:
         if debug:
             raise
-        remedy = "run it again with --debug and report what it shows"
-        complain(CollectError(f"internal error: {error!r}", remedy), as_json)
+        complain(internal(error), as_json)
         return CollectError.exit_code
     return status
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import CollectError, UsageError
-from .say import complain, print_json, show
+from .say import complain, print_json, put, show
 
 if TYPE_CHECKING:
     from .devices import Wish
@@ -57,16 +57,18 @@ def collect(options: argparse.Namespace) -> int:
     try:
         if options.dry_run:
             preview = pipeline.preview(request, host, report)
-            document, text = render.preview_document(preview), render.preview_text(preview)
+            document, text, done = render.preview_document(preview), render.preview_text(preview), ""
         elif options.detach:
             run = pipeline.start(request, host, report)
             document, text = render.started_document(run), render.started_text(run)
+            done = f"run {run.id} is going on: {run.how_to_go_on}"
         else:
             result = pipeline.collect(request, host, report)
             document, text = render.result_document(result), render.result_text(result)
+            done = f"the result is in {result.directory}"
     finally:
         report.close()
-    show(options, document, text)
+    show(options, document, text, done)
     return 0
 
 
@@ -93,7 +95,8 @@ def attach(options: argparse.Namespace) -> int:
         result = manage.attach(host, options.run, out=options.out, reconnect_for=options.reconnect_for, on_event=report)
     finally:
         report.close()
-    show(options, render.result_document(result), render.result_text(result))
+    text, done = render.result_text(result), f"the result is in {result.directory}"
+    show(options, render.result_document(result), text, done)
     return 0
 
 
@@ -150,7 +153,7 @@ def doctor(options: argparse.Namespace) -> int:
     if options.json:
         print_json(doctor_report.document(reports))
     else:
-        sys.stdout.write(doctor_report.text(reports))
+        put(doctor_report.text(reports))
     return doctor.worst(reports)
 
 
@@ -175,10 +178,9 @@ def _watch_devices(fleet: Fleet, options: argparse.Namespace) -> int:
             started = time.monotonic()
             answers = fleet.ask()
             if in_place:
-                sys.stdout.write(f"\x1b[H\x1b[2J{time.strftime('%H:%M:%S')}, every {options.watch:g} s\n\n")
+                put(f"\x1b[H\x1b[2J{time.strftime('%H:%M:%S')}, every {options.watch:g} s\n\n")
             _show_devices(answers, options)
-            sys.stdout.write("" if options.json or in_place else "\n")
-            sys.stdout.flush()
+            put("" if options.json or in_place else "\n")
             time.sleep(max(0.0, started + options.watch - time.monotonic()))
     except KeyboardInterrupt:
         return 130
@@ -191,8 +193,7 @@ def _show_devices(answers: Sequence[Answer], options: argparse.Namespace) -> int
         document = device_table.document(answers)
         print_json(document, indent=1 if options.watch is None else None)
     else:
-        sys.stdout.write(device_table.text(answers))
-        sys.stdout.flush()
+        put(device_table.text(answers))
         for answer in answers:
             if answer.error:
                 complain(answer.error, as_json=False)
@@ -211,7 +212,7 @@ def validate(options: argparse.Namespace) -> int:
     if options.json:
         print_json(verdict)
     else:
-        sys.stdout.write(render.verdict_text(verdict))
+        put(render.verdict_text(verdict))
     return 0 if verdict["verdict"] == "valid" else ProfileInvalid.exit_code
 
 
@@ -222,5 +223,5 @@ def template(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"phase": options.phase, "script": text})
     else:
-        sys.stdout.write(text)
+        put(text)
     return 0

@@ -9,6 +9,7 @@ from collect_agent.npu import Verdict
 from collect_agent.npu.device import INFO
 
 from .fleet import Answer
+from .render import WIDEST
 
 _HEADING = ("NPU", "CHIP", "LOGIC", "NAME", "HEALTH", "UTIL", "MEMORY (MB)", "")
 
@@ -53,7 +54,7 @@ def text(answers: Sequence[Answer]) -> str:
         if answer.error is None:
             free = sum(verdict.free for verdict in answer.verdicts)
             rows = [_HEADING, *(_row(verdict) for verdict in answer.verdicts)]
-            widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+            widths = [min(WIDEST, max(map(len, column))) for column in list(zip(*rows, strict=True))[:-1]]
             lines = [f"{answer.host}: {free} of {len(answer.verdicts)} free"]
             for *cells, why in rows:
                 padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,14 +10,42 @@ from collect_agent import npu
 from collect_agent.npu import Device, Group, Verdict, Wish
 from collect_agent.npu.judge import NO_WISH
 
-from .errors import translated
+from .errors import EnvironmentUnfit, one_line, translated
+from .shape import Maybe, misfit, printable
 from .survey import Facts
+
+NUMBERS = dict.fromkeys(("npu", "chip", "logic", "phy", "utilisation_pct"), Maybe(int))
+MEMORY = dict.fromkeys(("memory_used_mb", "memory_total_mb"), Maybe(float))
 
 
 def verdicts(facts: Facts, wish: Wish = NO_WISH) -> tuple[Verdict, ...]:
     """The verdict on every NPU of the host, in npu-smi's order. EnvironmentUnfit when npu-smi does not tell them."""
     with translated():
-        return npu.judge_for(npu.interpret(facts.npu), wish, facts.visible_devices, facts.box_document)
+        return npu.judge_for(_interpreted(facts.npu), wish, facts.visible_devices, facts.box_document)
+
+
+def _interpreted(seen: Mapping[str, Any]) -> list[Device]:
+    """The devices in what the host saw, their words fit for a terminal."""
+    try:
+        devices = npu.interpret(seen)
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise _strange(repr(error)) from error
+    for device in devices:
+        if misfit(dataclasses.asdict(device), {**NUMBERS, **MEMORY}) is not None:
+            raise _strange(repr(device))
+    return [
+        dataclasses.replace(
+            device, name=printable(device.name), health=printable(device.health), doubt=printable(device.doubt)
+        )
+        for device in devices
+    ]
+
+
+def _strange(what: str) -> EnvironmentUnfit:
+    return EnvironmentUnfit(
+        f"the host tells of its NPUs in words that nobody understands: {one_line(what)}",
+        "see what `npu-smi info` prints there, and whether it is the driver's own",
+    )
 
 
 def groups(judged: Sequence[Verdict], wish: Wish) -> list[Group]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import time
@@ -17,13 +16,14 @@ from collect_agent.npu.look import LATE
 from . import containers, deploy, estimate, probe
 from .checks import Check, connection, failed, of_run, ok
 from .environment import restore
-from .errors import CollectError, EnvironmentUnfit, one_line
+from .errors import CollectError, EnvironmentUnfit, internal, one_line
 from .inventory import Host, ModelSpec
 from .onhost.reader import INPUT
 from .parallel import at_once
 from .remote import Remote
 from .request import Request, window
 from .survey import Facts, survey
+from .survey_shape import TRIAL, read
 
 OURS = "collect-remote: "  # leads what the program on the host says itself
 IMPORT_LIMIT_S = 120.0  # torch and torch_npu from a cold network disk
@@ -66,6 +66,8 @@ def examine(host: Host, model: ModelSpec | None = None) -> Report:
                 checks.append(found)
     except CollectError as error:
         checks.append(failed("survey", error) if checks else connection.refused(error))
+    except Exception as error:  # noqa: BLE001 - the other hosts are told of all the same
+        checks.append(failed("survey", internal(error)))
     return Report(host.name, tuple(checks), facts)
 
 
@@ -97,7 +99,7 @@ def importing(remote: Remote, facts: Facts) -> Check:
             before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
             word, _, detail = answer.partition(" ")
             if word == "trial":
-                return imported(facts.python, json.loads(detail))
+                return imported(facts.python, read(detail, TRIAL, f"{facts.python} {facts.place}"))
             said = one_line(before) or said
     return failed("import", EnvironmentUnfit(f"{facts.python} did not run the import: {said}", "see that it starts"))
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from .doctor import Report
 from .environment import masked
+from .errors import one_line
 from .survey import Facts
+
+LONGEST = 1000  # characters of a line; --json has all of them
 
 
 def document(reports: Sequence[Report]) -> dict[str, Any]:
@@ -61,9 +64,9 @@ def _lines(report: Report) -> Iterator[str]:
     width = max(len(check.id) for check in report.checks)
     for check in report.checks:
         took = "" if check.seconds is None else f" ({check.seconds:.2f} s)"
-        yield f"  {check.verdict:7}  {check.id:{width}}  {check.message}{took}"
+        yield f"  {check.verdict:7}  {check.id:{width}}  {one_line(check.message, LONGEST)}{took}"
         if check.remedy:
-            yield f"  {'':7}  {'':{width}}  try: {check.remedy}"
+            yield f"  {'':7}  {'':{width}}  try: {one_line(check.remedy, LONGEST)}"
     if report.facts:
         facts = report.facts
         yield f"  environment: {facts.python} ({facts.python_why})"

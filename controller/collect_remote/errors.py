@@ -13,6 +13,8 @@ from pathlib import Path
 
 from collect_agent.failure import Failure
 
+from .shape import printable
+
 LONGEST = 500  # characters of a message that somebody else wrote
 
 
@@ -112,6 +114,17 @@ class Interrupted(CollectError):
     exit_code = 130
 
 
+def internal(error: Exception) -> CollectError:
+    """A fault of ours, with the place where it came up."""
+    place = error.__traceback__
+    while place and place.tb_next:
+        place = place.tb_next
+    where = f" ({Path(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})" if place else ""
+    return CollectError(
+        f"internal error: {one_line(repr(error))}{where}", "run it again with --debug and report what it shows"
+    )
+
+
 def from_agent(error: dict[str, str], *, stage: str = "", host: str = "") -> CollectError:
     """The error that the agent reported, as one of ours; an unknown kind is a failed run.
 
@@ -119,7 +132,10 @@ def from_agent(error: dict[str, str], *, stage: str = "", host: str = "") -> Col
     """
     classes: dict[str, type[CollectError]] = {
         cls.__name__: cls
-        for cls in (UsageError, NoFreeDevice, EnvironmentUnfit, RunFailed, ProfileInvalid, StorageError, Interrupted)
+        for cls in (
+            *(UsageError, NoFreeDevice, EnvironmentUnfit, RunFailed, ProfileInvalid),
+            *(TransferError, StorageError, Interrupted),
+        )
     }
     message, remedy = one_line(str(error["message"])), one_line(str(error["remedy"]))
     if error["kind"].startswith("NpuSmi"):
@@ -138,11 +154,10 @@ def storage_error(directory: Path, error: OSError) -> StorageError:
     )
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, longest: int = LONGEST) -> str:
     """Somebody else's words, fit for a terminal: one line, no control characters, no flood."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text)
-    plain = " ".join(plain.split())
-    return plain if len(plain) <= LONGEST else plain[:LONGEST] + " ..."
+    plain = " ".join(printable(text).split())
+    return plain if len(plain) <= longest else plain[:longest] + " ..."
 
 
 def noise_error(lines: Iterable[str]) -> CollectError | None:

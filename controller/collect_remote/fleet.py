@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from . import deploy
 from .devices import Verdict, Wish, verdicts
-from .errors import CollectError
+from .errors import CollectError, internal
 from .inventory import Host
 from .parallel import at_once
 from .remote import Remote
@@ -51,6 +51,11 @@ class Fleet:
         except CollectError as error:
             error.host = error.host or name
             return Answer(name, error=error)
+        except Exception as error:  # noqa: BLE001 - the other hosts are told of all the same
+            remote.close()
+            unexpected = internal(error)
+            unexpected.host = name
+            return Answer(name, error=unexpected)
 
 
 def worst(answers: Sequence[Answer]) -> int:

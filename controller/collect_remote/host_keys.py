@@ -13,9 +13,11 @@ import binascii
 import contextlib
 import hashlib
 import hmac
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from .errors import HostKeyError
 from .ssh_config import Hop
@@ -69,8 +71,7 @@ class Policy:
         if hop.new_keys is not None:
             with contextlib.suppress(OSError):  # it is asked again next time, as with ssh
                 hop.new_keys.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with hop.new_keys.open("a", encoding="utf-8") as file:
-                    file.write(f"{hop.known_as} {kind} {base64.b64encode(blob).decode()}\n")
+                _append(hop.new_keys, f"{hop.known_as} {kind} {base64.b64encode(blob).decode()}")
 
 
 def revoked(hop: Hop, shown: str, place: str) -> HostKeyError:
@@ -130,6 +131,14 @@ def listed(hop: Hop) -> Iterator[Known]:
                 known = _key(key, f"{path}:{number}", marker)
                 if known is not None:  # a bad line spoils no other
                     yield known
+
+
+def _append(path: Path, line: str) -> None:
+    """Add a line of its own, also behind a last one that somebody left without its end."""
+    with path.open("a+b") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        before = b"" if file.read(1) in (b"", b"\n") else b"\n"
+        file.write(before + line.encode() + b"\n")
 
 
 def _key(text: str, place: str, marker: str = "") -> Known | None:

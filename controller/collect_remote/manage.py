@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from collect_agent.events import Event
 
 from . import deploy, store
 from .bring import Result, bring
 from .deploy import Deployed
-from .errors import RunFailed, UnreachableError, UsageError, noise_error
+from .errors import RunFailed, UsageError, one_line
 from .inventory import Host
 from .remote import Remote
-from .run import Run, events
+from .run import Run, answer
 from .session import OnEvent, session
 from .survey import survey
 from .tenacity import Tenacity
 from .wire import Listed, listed_runs
 
-ANSWER_S = 60.0
+RECONNECT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def stop(host: Host, run_id: str, on_event: OnEvent | None = None) -> Listed:
         deployed = _deployed(remote, host)
         found = _find(deployed, run_id)
         log(stage="stop", run=run_id)
-        left = Run(deployed, run_id, ANSWER_S).stop()
+        left = Run(deployed, run_id, RECONNECT_S).stop()
         if left:
             raise RunFailed(f"pids {left} of run {run_id} could not be ended", "ask an administrator of the host")
         return found
@@ -91,7 +92,7 @@ def clean(
         log(stage="clean")
         more = ["--results"] if results else []
         done = _ask(deployed, "clean", deployed.facts.workdir, *more, *run_ids)
-        return Cleaned(tuple(done["removed"]), done["kept"], done["freed"])
+        return Cleaned(tuple(done["removed"]), {one_line(run): why for run, why in done["kept"].items()}, done["freed"])
 
 
 def _deployed(remote: Remote, host: Host) -> Deployed:
@@ -107,21 +108,14 @@ def _find(deployed: Deployed, run_id: str) -> Listed:
 
 
 def _listed(deployed: Deployed) -> tuple[Listed, ...]:
-    return listed_runs(_ask(deployed, "runs", deployed.facts.workdir).get("runs"))
+    return listed_runs(_ask(deployed, "runs", deployed.facts.workdir)["runs"])
 
 
-def _ask(deployed: Deployed, command: str, *arguments: str) -> dict[str, Any]:
+def _ask(deployed: Deployed, command: str, *arguments: str) -> Event:
     """The one answer of a command of the agent, which may be given twice."""
     return Tenacity(deployed.remote).persist(lambda: _answer(deployed, command, *arguments))
 
 
-def _answer(deployed: Deployed, command: str, *arguments: str) -> dict[str, Any]:
+def _answer(deployed: Deployed, command: str, *arguments: str) -> Event:
     with deployed.stream(command, *arguments) as stream:
-        for event in events(stream, timeout=ANSWER_S):
-            return event
-        if stream.status() == -1:
-            raise UnreachableError("the connection broke")
-        said = stream.noise[-1] if stream.noise else "it printed nothing"
-        raise noise_error(stream.noise) or RunFailed(
-            f"the agent did not answer {command!r}: {said}", "log in to the host and look what is wrong with it"
-        )
+        return answer(stream, command)

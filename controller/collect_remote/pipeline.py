@@ -19,7 +19,7 @@ from collect_agent.acquire import described
 from . import __version__, checks, containers, deploy, store
 from .bring import Result, bring, stopped
 from .devices import Group, Verdict, groups, out_of_reach, verdicts
-from .errors import Interrupted, NoFreeDevice, StorageError, from_agent
+from .errors import Interrupted, NoFreeDevice, StorageError, TransferError, from_agent
 from .estimate import need
 from .inventory import Host
 from .remote import Remote
@@ -73,8 +73,12 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
                 event = next(event for event in events if event["stage"] != "created")
         except KeyboardInterrupt as interrupt:
             raise Interrupted(f"interrupted: {stopped(run)}") from interrupt
+        except TransferError:  # it is not known what was started there
+            stopped(run)
+            raise
         if event["stage"] == "end" and event.get("status") != "done":
             raise from_agent(event["error"])
+        log.kept = f"run {run.id} goes on: {run.how_to_go_on}"
         return run
 
 

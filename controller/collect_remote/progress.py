@@ -71,7 +71,7 @@ class Bars:
         self._plain = Plain(out)
 
     def __call__(self, event: Event) -> None:
-        total = event.get("of")
+        total = event.get("of") if "bytes" in event or "step" in event else None
         if event["stage"] != self._stage:
             self.close()
             self._stage = event["stage"]
@@ -153,11 +153,11 @@ def _detail(event: Event) -> str:
     if event["stage"] in ("warmup", "profile") and "step" in event:
         return f"{event['kind']} step {event['step']} of {event['of']}, {event['seconds'] * 1e3:.1f} ms"
     if event["stage"] == "harvest" and "parse" in event:
-        return f"parsing {event['parse']} in {event['where']}, {event['seconds']} s"
+        return f"parsing {event['parse']} in {event['where']}, {event['seconds']:.0f} s"
     if event["stage"] == "parse" and "seconds" in event:
-        return f"{event['seconds']} s"
+        return f"{event['seconds']:.0f} s"
     if "died" in event:
         return f"{event['died']}; it is parsed anew"
-    if "bytes" in event and event["bytes"] == event["of"] and event["of"]:
+    if event.get("of") and event.get("bytes") == event["of"]:
         return f"{event['of'] / 1e6:.1f} MB"
     return ""

@@ -29,19 +29,21 @@ if TYPE_CHECKING:
 LONGEST_LINE = 8 * 1024 * 1024  # bytes; ours are shorter by far
 SEND_TIMEOUT_S = 60.0
 STATUS_TIMEOUT_S = 30.0
+SETTLE_S = 1.0  # after which the end of a connection is known, when the end of what it carried is
 FURTHER_S = 60.0  # for a container's engine, on a busy host
 
 
 class Stream:
     """One running script: its output line by line or byte by byte, its input, its exit status.
 
-    `greeting` is the end of what the login printed before the script began, `noise` what readers leave aside later.
+    `greeting` is the end of what the login printed before the script began, `noise` what readers leave aside later;
+    `first` is output that was read before.
     """
 
-    def __init__(self, channel: Channel, connection: Connection, where: str) -> None:
+    def __init__(self, channel: Channel, connection: Connection, where: str, first: bytes = b"") -> None:
         self._channel, self._connection, self._where = channel, connection, where
         self._started = time.monotonic()
-        self._buffer = bytearray()
+        self._buffer = bytearray(first)
         self._begun = False
         self._further: list[Callable[[Sequence[str], int | None], CollectError]] = []
         self.greeting: deque[str] = deque(maxlen=20)
@@ -77,9 +79,7 @@ class Stream:
                         self._further.pop()
                         break
                 else:
-                    if (status := self.status()) == -1:
-                        raise self._broke()
-                    raise self._further[-1](said, status)
+                    raise self._further[-1](said, self._own_status())
             except UnreachableError as error:
                 if time.monotonic() - started < FURTHER_S - 0.5:
                     raise
@@ -103,9 +103,7 @@ class Stream:
             question = self._buffer.rpartition(b"\n")[2]  # has no line end
             self.greeting.append(one_line(question.decode("utf-8", "replace")))
             raise shell.not_begun(self._login, self.greeting, None) from error
-        if (status := self.status()) == -1:
-            raise self._broke()
-        raise shell.not_begun(self._login, self.greeting, status)
+        raise shell.not_begun(self._login, self.greeting, self._own_status())
 
     def _lines(self, timeout: float, within: float | None) -> Iterator[bytes]:
         until = math.inf if within is None else time.monotonic() + within
@@ -165,6 +163,15 @@ class Stream:
     def status(self) -> int:
         """Exit status; -1 when the connection took it along, or it does not come."""
         return self._channel.status(STATUS_TIMEOUT_S)
+
+    def _own_status(self) -> int:
+        """The exit status, -1 for a signal. UnreachableError when it was the connection that ended."""
+        status, until = self.status(), time.monotonic() + SETTLE_S
+        while status == -1 and time.monotonic() < until:
+            if not self._connection.is_open:
+                raise self._broke()
+            time.sleep(SETTLE_S / 20)
+        return status
 
     def close(self) -> None:
         self._channel.close()
@@ -237,21 +244,6 @@ class Remote:
         """How the present connection came about: its times, the server, the cipher."""
         return self._connection.login if self._connection else None
 
-    def reopen(self, patience_s: float) -> None:
-        """Connect again after a loss, with growing pauses; the last error when `patience_s` seconds have passed."""
-        until, pause = time.monotonic() + patience_s, 0.5
-        while True:
-            self.close()
-            try:
-                self.open()
-            except UnreachableError:
-                if time.monotonic() + pause > until:
-                    raise
-                time.sleep(pause)
-                pause = min(2 * pause, 15.0)
-            else:
-                return
-
     def prepare(self) -> None:
         """Another script is to follow soon: its shell is made ready meanwhile, which saves its round trips."""
         if self._connection is not None and self._next is None:
@@ -264,10 +256,10 @@ class Remote:
             raise UnreachableError(f"{where}: not connected")
         prepared, self._next = self._next, None
         try:
-            channel = (prepared and prepared.take()) or connection.start(shell.COMMAND)
+            channel, first = (prepared and prepared.take()) or (connection.start(shell.COMMAND), b"")
         except Lost as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
-        stream = Stream(channel, connection, where)
+        stream = Stream(channel, connection, where, first)
         try:
             stream.send(shell.stdin(script))
         except BaseException:
@@ -277,20 +269,32 @@ class Remote:
 
 
 class _Prepared:
-    """A shell that is being started in the background."""
+    """A shell that is being started in the background, up to its first word: until then it may still be refused."""
 
     def __init__(self, connection: Connection) -> None:
-        self._channel = in_background(lambda: connection.start(shell.COMMAND))
+        self._started = in_background(lambda: _greeted(connection.start(shell.COMMAND)))
 
-    def take(self) -> Channel | None:
-        """It, or None where it could not be had: a server may allow one at a time."""
-        with contextlib.suppress(Lost):
-            return self._channel.result()
+    def take(self) -> tuple[Channel, bytes] | None:
+        """It and that word, or None where it could not be had: a server may allow one at a time."""
+        with contextlib.suppress(Lost, OSError):  # OSError: out of processes or files here; TimeoutError: it hangs
+            return self._started.result()
         return None
 
     def discard(self) -> None:
-        if channel := self.take():
-            channel.close()
+        if taken := self.take():
+            taken[0].close()
+
+
+def _greeted(channel: Channel) -> tuple[Channel, bytes]:
+    """`channel` with the first that comes of it. Lost when that is its end, TimeoutError; it is closed then."""
+    try:
+        if first := channel.read(shell.BEGIN_S):
+            return channel, first
+    except BaseException:
+        channel.close()
+        raise
+    channel.close()
+    raise Lost("it ended without a word")
 
 
 def _connect(host: Host) -> Connection:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .wire import Listed
 
 UNSHOWN = ("npu", "environment")  # of a host's facts: too long, and with secrets
+WIDEST = 32  # column of a table: what is longer moves the rest of its own line, and not every line
 FOLLOWED_S = 15  # whoever follows says so every five seconds
 
 
@@ -121,7 +122,7 @@ def runs_text(listed: Sequence[Listed]) -> str:
     for run in listed:
         age = "-" if run.seconds is None else _age(run.seconds)
         rows.append((run.run, run.state, run.model or "-", run.stage, age, f"{run.bytes / 1e6:.1f} MB", _remark(run)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [min(WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "".join(line.rstrip() + "\n" for line in lines)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from collect_agent.events import MARK, Event
 
+from . import wire
 from .deploy import Deployed
 from .environment import restore
-from .errors import RunFailed, UnreachableError, noise_error, one_line
+from .errors import ConnectError, RunFailed, UnreachableError, from_agent, noise_error, one_line
 from .remote import Stream
 from .tenacity import Tenacity
 
@@ -65,11 +66,7 @@ class Run:
 
     def _stop(self) -> list[int]:
         with self._deployed.stream("stop", self.directory, going=True) as stream:
-            for event in events(stream, timeout=60.0, within=90.0):
-                return [int(pid) for pid in event["left"]]
-            if stream.status() == -1:
-                raise UnreachableError("the connection broke")
-        raise RunFailed(f"the agent did not stop run {self.id}: {_last(stream)}", f"look at {self.directory}")
+            return list(answer(stream, "stop")["left"])
 
     def send(self, offset: int) -> Stream:
         """The result files of the run, as `collect_agent.send` writes them, from a byte offset on."""
@@ -92,11 +89,10 @@ class Run:
     def _recover(self, tenacity: Tenacity, lost: UnreachableError) -> None:
         try:
             tenacity.recover(lost)
-        except UnreachableError as error:
-            raise UnreachableError(
-                f"lost the connection and could not get it back: {error.message}",
-                f"run {self.id} may still be going on: {self.how_to_go_on}",
-            ) from lost
+        except ConnectError as error:
+            error.message = f"lost the connection and could not get it back: {error.message}"
+            error.remedy = f"run {self.id} may still be going on: {self.how_to_go_on}"
+            raise error from lost
 
     def _until_end(self, stream: Stream, tenacity: Tenacity) -> Iterator[Event]:
         for event in events(stream, timeout=SILENCE_S):
@@ -120,22 +116,31 @@ class Run:
 
 
 def events(stream: Stream, timeout: float, within: float | None = None) -> Iterator[Event]:
-    """The marked lines of a stream as events; the others, and what is no event, are kept as its noise."""
+    """The marked lines of a stream as events; the others, and what is no event, are kept as its noise.
+
+    TransferError for an event that our agent does not tell like that.
+    """
     for raw in stream.lines(timeout, within):
         before, _, text = raw.decode("utf-8", "replace").partition(MARK)
-        event = _event(text)
+        event = wire.event(text)
         if event is not None:
             yield event
         elif before.strip():
             stream.noise.append(one_line(before))
 
 
-def _event(text: str) -> Event | None:
-    try:
-        event = json.loads(text)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) and isinstance(event.get("stage"), str) else None
+def answer(stream: Stream, command: str) -> Event:
+    """The one answer of a command of the agent, however long it takes while the agent beats. Raises its error."""
+    for event in events(stream, timeout=SILENCE_S):
+        if event["stage"] == "end" and event["status"] == "failed":
+            raise from_agent(event["error"])
+        if event["stage"] == command:
+            return event
+    if stream.status() == -1:
+        raise UnreachableError("the connection broke")
+    raise noise_error(stream.noise) or RunFailed(
+        f"the agent did not answer {command!r}: {_last(stream)}", "log in to the host and look what is wrong with it"
+    )
 
 
 def _last(stream: Stream) -> str:

@@ -5,17 +5,46 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 from typing import Any
 
-from .errors import CollectError
+from .errors import CollectError, StorageError
+
+_WRITABLE = "see where its stdout goes: give it a file or a pipe that takes what is written"
+
+
+def prepare() -> None:
+    """StorageError, before anything is done, when stdout is closed. Nobody wants to read a closed stderr."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open to the end
+    if sys.stdout is None:
+        raise StorageError("stdout is closed: the result could not be told", _WRITABLE)
 
 
 def complain(error: CollectError, as_json: bool) -> None:
     with contextlib.suppress(OSError):  # nobody may be reading
         explain(error)
-    if as_json:
-        print_json({"error": error.to_json()})
+    if as_json and sys.stdout is not None:
+        with contextlib.suppress(StorageError):  # that is what was complained of
+            print_json({"error": error.to_json()})
+
+
+def put(text: str) -> None:
+    """To stdout, at once. StorageError when it does not take that; BrokenPipeError when nobody reads any more."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        mute()
+        raise StorageError(f"cannot write the result to stdout: {error.strerror or error}", _WRITABLE) from error
+
+
+def mute() -> None:
+    """What stdout did not take is lost: Python would try again, and complain, when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def explain(error: CollectError) -> None:
@@ -29,12 +58,16 @@ def explain(error: CollectError) -> None:
 
 
 def print_json(document: Any, indent: int | None = 1) -> None:
-    json.dump(document, sys.stdout, indent=indent, default=str)
-    sys.stdout.write("\n")
+    put(json.dumps(document, indent=indent, default=str) + "\n")
 
 
-def show(options: argparse.Namespace, document: Any, text: str) -> None:
-    if options.json:
-        print_json(document)
-    else:
-        sys.stdout.write(text)
+def show(options: argparse.Namespace, document: Any, text: str, done: str = "") -> None:
+    """The result; `done` is what an error must not make forget."""
+    try:
+        if options.json:
+            print_json(document)
+        else:
+            put(text)
+    except StorageError as error:
+        error.remedy = "; ".join(filter(None, (error.remedy, done)))
+        raise

@@ -27,7 +27,7 @@ class Log:
         self.kept = ""
         self._on_event = on_event
 
-    def __call__(self, **fields: Any) -> None:
+    def __call__(self, /, **fields: Any) -> None:
         # Every time is this machine's: the host's clock may differ.
         event = {**fields, "time": round(time.time(), 6)}
         if self.stage != event["stage"]:

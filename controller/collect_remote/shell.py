@@ -51,7 +51,7 @@ def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectErr
 
     login    user@host
     said     lines that came in its place
-    status   how the session ended; None: it goes on, and has for `BEGIN_S`
+    status   how the session ended; None: it goes on, and has for `BEGIN_S`; -1: without one, by a signal
     """
     words = [line for line in said if line and line not in (_STARTED, _LAST_LINE)]
     printed = f"; the last that was printed: {words[-1]}" if words else ""
@@ -74,6 +74,11 @@ def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectErr
         return EnvironmentUnfit(
             f"there is no bash on the PATH of {login}: {missing}",
             "install bash, or see that the login scripts leave it on the PATH",
+        )
+    if status == -1:
+        return EnvironmentUnfit(
+            f"the login of {login} was ended by a signal without a word from the command{printed}",
+            f"look for `kill` in its rc files, and for limits of the account; `ssh {login} true` ends the same way",
         )
     return EnvironmentUnfit(
         f"the login of {login} ended (exit status {status}) without a word from the command{printed}",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import socket
-from pathlib import Path
 from typing import Any
 
 import paramiko
 from paramiko.agent import AgentSSH
 from paramiko.pkey import PublicBlob
 
+from . import agent_socket
+
 CERTIFICATE = "-cert-v01@openssh.com"
-LISTING_TIMEOUT_S = 10.0
 SIGNING_TIMEOUT_S = 60.0  # it may ask its user
 
 
@@ -26,11 +25,11 @@ class Agent:
         self.held: dict[bytes, Any] = {}
         agent: Any = AgentSSH()
         self._agent = agent
-        path = _socket_path(where)
+        path = agent_socket.usable(where)
         if path is None:
             return
         sock = socket.socket(socket.AF_UNIX)
-        sock.settimeout(LISTING_TIMEOUT_S)
+        sock.settimeout(agent_socket.ANSWER_S)
         try:
             sock.connect(str(path))
             agent._connect(sock)  # what paramiko.Agent does with the socket of the environment
@@ -45,12 +44,3 @@ class Agent:
 
     def close(self) -> None:
         self._agent._close()
-
-
-def _socket_path(where: str) -> Path | None:
-    """Of an IdentityAgent: a path, SSH_AUTH_SOCK, $VARIABLE, or none."""
-    if where.lower() == "none":
-        return None
-    if where == "SSH_AUTH_SOCK" or where.startswith("$"):
-        where = os.environ.get(where.lstrip("$").strip("{}"), "")
-    return Path(where).expanduser() if where else None

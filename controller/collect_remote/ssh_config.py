@@ -27,7 +27,7 @@ class Hop:
     `identity_named`: the inventory names its key. `new_keys`: the file that takes the key of a new host. `agent` is the
     socket of ssh-agent: a path, `SSH_AUTH_SOCK` or another `$VARIABLE` for the one it names, or `none`. `algorithms`:
     what ssh_config allows, where it does not leave that to ssh; by kind: kex, ciphers, keys (the host's), pubkeys.
-    `ciphers`: all that ssh would offer, where there is an ssh.
+    `ciphers`: all that ssh would offer, where there is an ssh. `ignored`: IgnoreUnknown, as it is written.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Hop:
     alive_count: int = ALIVE_COUNT
     algorithms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ciphers: tuple[str, ...] = ()
+    ignored: str = ""
 
     @property
     def place(self) -> str:
@@ -185,6 +186,7 @@ def _hop(
         alive_count=round(_positive(one("serveralivecountmax", "0"), ALIVE_COUNT)),
         algorithms=restrictions(settings),
         ciphers=tuple(one("ciphers", "").split(",")) if "ciphers" in settings else (),
+        ignored=one("ignoreunknown", ""),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -16,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collect_agent.rundir import sync_directory
+from collect_agent.rundir import ID, sync_directory
 
 from .errors import UsageError, storage_error
 
 ROOT = Path("profiles")
 MANIFEST = "manifest.json"
+OURS = re.compile(ID.pattern + r"\.[0-9a-f]{6}")
 ABANDONED_S = 7 * 24 * 3600.0
 
 
@@ -60,10 +62,12 @@ def partial(where: Place) -> Place:
 def incoming(where: Place) -> Any:
     """Make the growing directory; it is gone afterwards, published or not. StorageError when it cannot be made."""
     try:
-        where.incoming.mkdir(parents=True)
+        _make(where.incoming)
         for other in where.incoming.parent.iterdir():
-            if time.time() - other.stat().st_mtime > ABANDONED_S:
-                shutil.rmtree(other, ignore_errors=True)  # of a tool that was killed
+            if OURS.fullmatch(other.name):
+                with contextlib.suppress(FileNotFoundError):  # its own tool is quicker
+                    if time.time() - other.stat().st_mtime > ABANDONED_S:
+                        shutil.rmtree(other, ignore_errors=True)  # of a tool that was killed
     except OSError as error:
         raise storage_error(where.incoming, error) from error
     try:
@@ -72,6 +76,18 @@ def incoming(where: Place) -> Any:
         shutil.rmtree(where.incoming, ignore_errors=True)
         with contextlib.suppress(OSError):
             where.incoming.parent.rmdir()  # only when no other run is in it
+
+
+def _make(directory: Path) -> None:
+    """Another tool may remove what is empty above it between the two steps."""
+    for left in reversed(range(10)):
+        try:
+            directory.mkdir(parents=True)
+        except FileNotFoundError:
+            if not left:
+                raise
+        else:
+            return
 
 
 def publish(where: Place, manifest: dict[str, Any]) -> None:

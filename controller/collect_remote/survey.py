@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,9 @@ from .environment import kept
 from .errors import CollectError, EnvironmentUnfit, noise_error, one_line
 from .inventory import Host
 from .remote import Remote
+from .shape import printable
 from .survey_script import HANGS_S, script
+from .survey_shape import FACTS, read
 
 OLDEST_PYTHON = (3, 8)
 PATIENCE_S = 90.0
@@ -91,14 +92,14 @@ class _Told:
 
     def take(self, word: str, detail: str) -> None:
         if word == "use":
-            self.begun.append(detail)
+            self.begun.append(printable(detail))
         elif word == "used":
-            self.sourced.append(detail)
+            self.sourced.append(printable(detail))
         elif word == "cann":
-            version, _, path = detail.partition(" ")
+            version, _, path = printable(detail).partition(" ")
             self.canns.append((version, path))
         elif word == "facts":
-            self.facts = _document(detail)
+            self.facts = read(detail, FACTS, f"the program {self.place}")
         elif self.boxed:
             self.boxed.take(word, detail, self.noise)
 
@@ -140,7 +141,7 @@ def survey(remote: Remote, host: Host, agent: str, *, more: bool = False) -> Fac
             word, _, detail = answer.partition(" ")
             told.noise += filter(None, [one_line(before)])
             if word in _COMPLAINTS:
-                raise noise_error(told.noise) or _COMPLAINTS[word](detail, told.last, told.place)
+                raise noise_error(told.noise) or _COMPLAINTS[word](printable(detail), told.last, told.place)
             told.take(word, detail)
             if told.is_whole:
                 return _facts(told, tuple(line for line in stream.greeting if line and MARK.strip() not in line))
@@ -154,14 +155,6 @@ def survey(remote: Remote, host: Host, agent: str, *, more: bool = False) -> Fac
             "log in with ssh and see that bash and python3 run there without asking anything",
         )
     )
-
-
-def _document(text: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) and "python" in found else None
 
 
 def _no_setup(path: str, _: str, place: str) -> CollectError:
@@ -248,5 +241,5 @@ def _version(text: str | None) -> str | None:
 
 def _of_npu_smi(npu: Mapping[str, Any]) -> str | None:
     """The driver's version in the first line of npu-smi's table."""
-    found = re.search(r"Version:\s*(\d+\.[\w.-]+)", npu.get("info", [0, ""])[1])
+    found = re.search(r"Version:\s*(\d+\.[\w.-]+)", (npu.get("info") or (0, ""))[1])
     return found.group(1) if found else None

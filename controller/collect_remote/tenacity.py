@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from .errors import LoginHangs, UnreachableError
+from .errors import ConnectError, HostKeyError, LoginHangs, UnreachableError
 from .remote import Remote
 
 LONGEST_PAUSE_S = 15.0
@@ -39,11 +39,23 @@ class Tenacity:
             except UnreachableError as lost:
                 self.recover(lost)
 
-    def recover(self, lost: UnreachableError) -> None:
-        """Return with a new connection. Raises `lost`, or what connecting failed with, when the time is over."""
-        left = self._since + self._limit_s - time.monotonic()
-        if left < self._pause:
-            raise lost
-        time.sleep(self._pause)
-        self._pause = min(max(0.5, 2 * self._pause), LONGEST_PAUSE_S)
-        self._remote.reopen(left)
+    def recover(self, lost: ConnectError) -> None:
+        """Return with a new connection. Raises `lost`, or what connecting failed with last, when the time is over.
+
+        A refused login is no answer to one that was let in before: a home that is away or an agent that is locked
+        comes back. Another host key is.
+        """
+        while True:
+            if self._since + self._limit_s - time.monotonic() < self._pause:
+                raise lost
+            time.sleep(self._pause)
+            self._pause = min(max(0.5, 2 * self._pause), LONGEST_PAUSE_S)
+            self._remote.close()
+            try:
+                self._remote.open()
+            except HostKeyError:
+                raise
+            except ConnectError as error:
+                lost = error
+            else:
+                return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import StorageError, TransferError, UnreachableError, storage_error
+from .errors import StorageError, TransferError, UnreachableError, from_agent, storage_error
 from .remote import Stream
 from .run import Run, events
 from .tenacity import Tenacity
@@ -49,6 +49,8 @@ def _rest(run: Run, files: Sequence[Sent], sink: Sink, on_progress: Callable[[in
         header = next(events(stream, STALL_S), None)
         if header is None and stream.status() == -1:
             raise UnreachableError("the connection broke")
+        if header and header["stage"] == "end":
+            raise from_agent(header["error"])
         if header is None or header.get("offset") != begin or sent_files(header.get("files"), _archive(files)) != files:
             raise TransferError("the host does not send what it announced", f"look at {run.directory} there")
         for block in stream.blocks(total - begin, STALL_S):

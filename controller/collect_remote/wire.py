@@ -8,13 +8,68 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from collect_agent.events import Event
 from collect_agent.rundir import ARCHIVE, PARTIAL
 
 from .errors import ProfileInvalid, TransferError, one_line
+from .shape import ANY_NAME, Maybe, TooDeep, count, misfit, parsed
 
 LOG = "run.log"
-BOX = ("name", "image")  # of a manifest's container, what is shown
+LONGEST_STAGE = 40
 PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")  # names that become directories
+_PLAIN_OR_NONE = re.compile(f"(?:{PLAIN.pattern})?")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TEXT = Maybe(str)
+_STEP = {"window": str, "kind": str, "step": count, "of": count, "seconds": float, "recompiles": Maybe(count)}
+_FILE = {"name": str, "size": count, "sha256": _SHA256}
+_ERROR = {"kind": str, "message": str, "remedy": str}
+# What the agent says, by its stage: events of a run, and the answers of commands. Others have no fields for us.
+EVENTS: dict[str, dict[str, Any]] = {
+    "wait": {"reasons": [str], "left_s": float},
+    "lease": {"devices": [{"label": str}]},
+    "import": {"versions": Maybe({ANY_NAME: _TEXT}), "device": Maybe(dict)},
+    "warmup": _STEP,
+    "profile": _STEP,
+    "parse": {"window": _TEXT, "seconds": Maybe(float)},
+    "recorded": {"window": _TEXT, "died": _TEXT},
+    "harvest": {"parse": _TEXT, "where": _TEXT, "seconds": Maybe(float)},
+    "pack": {"bytes": Maybe(count), "of": Maybe(count)},
+    "end": {"status": str, "directory": _TEXT, "files": Maybe([dict]), "error": Maybe(_ERROR), "log": Maybe([str])},
+    "stop": {"left": [count]},
+    "clean": {"removed": [str], "kept": {ANY_NAME: str}, "freed": count},
+    "runs": {"runs": [dict]},
+    "send": {"offset": count, "files": [dict]},
+}
+_FAILED = {"error": _ERROR, "log": [str]}  # of an end that is not good
+_WHOSE = "see that no other program of this name writes there, and bring both sides to one release"
+_LISTED = {
+    "run": PLAIN,
+    "state": str,
+    "host": _TEXT,
+    "model": Maybe(PLAIN),
+    "stage": _PLAIN_OR_NONE,
+    "message": str,
+    **dict.fromkeys(("seconds", "silent_s", "orphan_s"), Maybe(float)),
+    "bytes": count,
+    "processes": count,
+    "expected": Maybe({"steps": {PLAIN: count}, "ranks": [count]}),
+}
+
+
+def _shown(value: Any) -> bool:
+    """Of what is kept as it was and shown: text without a control character."""
+    return isinstance(value, str) and value.isprintable()
+
+
+_MANIFEST = {
+    "profiles": [{"phase": _shown, "rank": Maybe(count), "checks": [dict]}],
+    "checks": [dict],
+    "phases": {PLAIN: {"step_seconds": [float], "step_kinds": [_shown], "warmup_seconds": [float]}},
+    "devices": [{"label": _shown, "name": _shown}],
+    "container": Maybe({"name": _shown, "image": _shown}),
+    "visible_devices": _TEXT,
+    "versions": {"torch_npu": _shown},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +99,56 @@ class Listed:
     expected: Mapping[str, Any] | None
 
 
+def event(text: str) -> Event | None:
+    """A marked line of the agent with the fields of its stage and no others; None when it is none.
+
+    TransferError when it has another form than our agent gives it.
+    """
+    try:
+        told = parsed(text)
+    except TooDeep as error:
+        raise TransferError(f"the host tells something that is not ours: {error}", _WHOSE) from error
+    except ValueError:
+        return None
+    if not isinstance(told, dict) or not isinstance(told.get("stage"), str):
+        return None
+    shape = {"seq": Maybe(count), "time": Maybe(float), **EVENTS.get(told["stage"], {})}
+    failed = _FAILED if told["stage"] == "end" and told.get("status") != "done" else {}
+    where = misfit(told, {**shape, **failed})
+    if where is not None:
+        raise TransferError(f"the host tells of {told['stage']!r} in words that are not ours: its {where}", _WHOSE)
+    fields = {name: told[name] for name in shape if told.get(name) is not None}
+    return {"stage": one_line(told["stage"], LONGEST_STAGE), **fields}
+
+
 def listed_runs(told: Any) -> tuple[Listed, ...]:
     """The runs that a host lists. TransferError when they are not described as our agent does it."""
-    try:
-        runs = tuple(Listed(**{**entry, "message": one_line(str(entry["message"]))}) for entry in told)
-        good = all(PLAIN.fullmatch(name) for run in runs for name in (run.run, run.model or "-", run.stage or "-"))
-    except (KeyError, TypeError):
-        good = False
-    if not good:
+    where = misfit(told, [_LISTED])
+    if where is not None:
         raise TransferError(
-            f"the host describes its runs in words that are not ours: {one_line(repr(told))}",
-            "see that no other program of this name writes there",
+            f"the host describes its runs in words that are not ours: {one_line(where)} of {one_line(repr(told))}",
+            _WHOSE,
         )
-    return runs
+    return tuple(_listed(entry) for entry in told)
+
+
+def _listed(told: Mapping[str, Any]) -> Listed:
+    """The host's clock may have been set meanwhile: nothing is younger than now."""
+    fields: dict[str, Any] = {key: told.get(key) for key in _LISTED}
+    for key in ("seconds", "silent_s"):
+        fields[key] = None if fields[key] is None else max(0, round(fields[key]))
+    return Listed(**{**fields, "message": one_line(told["message"])})
 
 
 def sent_files(announced: Any, archive: str = ARCHIVE) -> tuple[Sent, ...]:
     """The files of a run that has ended: its archive and its log, once each. TransferError for anything else."""
-    try:
-        files = tuple(Sent(str(file["name"]), int(file["size"]), str(file["sha256"])) for file in announced)
-        good = sorted(file.name for file in files) == sorted((archive, LOG)) and all(
-            file.size >= 0 and re.fullmatch(r"[0-9a-f]{64}", file.sha256) for file in files
-        )
-    except (KeyError, TypeError, ValueError):
-        good = False
-    if not good:
+    good = misfit(announced, [_FILE]) is None
+    if not good or sorted(file["name"] for file in announced) != sorted((archive, LOG)):
         raise TransferError(
             f"the host announces files that are none of a run: {one_line(repr(announced))}",
             "do not trust this host before you know why",
         )
-    return files
+    return tuple(Sent(file["name"], file["size"], file["sha256"]) for file in announced)
 
 
 def checked_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,6 +176,8 @@ def partial_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_this_run(manifest: Any, asked: Mapping[str, Any]) -> None:
+    if not isinstance(manifest, dict):
+        raise TransferError("the archive's manifest is none", "run the command again; if it stays so, do not trust it")
     for key in ("run_id", "host", "model", "expected"):
         if manifest.get(key) != asked[key]:
             raise TransferError(
@@ -110,21 +187,16 @@ def _require_this_run(manifest: Any, asked: Mapping[str, Any]) -> None:
 
 
 def _is_whole(manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    try:
-        steps, ranks = asked["expected"]["steps"], asked["expected"]["ranks"]
-        profiles = {(p["phase"], p["rank"] or 0) for p in manifest["profiles"] if p["checks"]}
-        windows = [manifest["phases"][phase] for phase in steps]
-        return (
-            profiles == set(itertools.product(steps, ranks))
-            and all(
-                isinstance(device["label"], str) and isinstance(device["name"], str) for device in manifest["devices"]
-            )
-            and (manifest.get("container") is None or all(isinstance(manifest["container"][key], str) for key in BOX))
-            and all(len(w["step_seconds"]) == len(w["step_kinds"]) and w["warmup_seconds"] for w in windows)
-            and all(isinstance(manifest[key], kind) for key, kind in (("versions", dict), ("checks", list)))
-        )
-    except (KeyError, TypeError):
+    if misfit(manifest, _MANIFEST) is not None:
         return False
+    steps, windows = asked["expected"]["steps"], manifest["phases"]
+    profiles = {(profile["phase"], profile["rank"] or 0) for profile in manifest["profiles"] if profile["checks"]}
+    return (
+        profiles == set(itertools.product(steps, asked["expected"]["ranks"]))
+        and set(steps) <= set(windows)
+        and all(len(w["step_seconds"]) == len(w["step_kinds"]) for w in windows.values())
+        and all(windows[phase]["warmup_seconds"] for phase in steps)
+    )
 
 
 def log_lines(lines: Sequence[Any]) -> tuple[str, ...]:

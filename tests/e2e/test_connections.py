@@ -240,6 +240,17 @@ def test_a_jump_host_that_refuses_us(host: Start, reach: Reach) -> None:
     reach.bad(rf"gate \(\S+:{gate.port}\) refused the login", f"ssh -p {gate.port}")
 
 
+def test_whoever_is_asked_by_a_jump_host_has_time_to_answer(tool: Tool, host: Start, client_home: Path) -> None:
+    ascend, gate = host(), host("gate")
+    reach = Reach(tool, "openssh", client_home)
+    asks = entry_of(gate, "gate").replace(str(gate.known_hosts), "~/.ssh/asked")
+    reach.config("Host *\n    ConnectTimeout 2\n" + asks)
+    reach.entry(ascend, jump="gate")
+    status, seen = on_a_terminal(tool, "yes", *DRY_RUN, question=rb"continue connecting", after_s=2.5)
+    assert status == 0, seen
+    assert gate.host_key.split()[1] in (client_home / ".ssh" / "asked").read_text()
+
+
 @needs_sshd
 def test_settings_that_only_ssh_can_work_out(host: Start, reach: Reach, client_home: Path) -> None:
     ascend = host(server="openssh")
@@ -385,8 +396,10 @@ def test_a_passphrase_that_is_none(host: Start, reach: Reach, tmp_path: Path) ->
     assert "opens" in seen or "is encrypted" in seen
 
 
-def on_a_terminal(tool: Tool, typed: str, *arguments: str) -> tuple[int, str]:
-    """The tool's exit status and what stood on the screen; `typed` is the answer to a question for a passphrase."""
+def on_a_terminal(
+    tool: Tool, typed: str, *arguments: str, question: bytes = rb"assphrase for .*: $", after_s: float = 0.2
+) -> tuple[int, str]:
+    """The tool's exit status and what stood on the screen; `typed` is the answer to a `question`, given `after_s`."""
     process = subprocess.Popen(
         [sys.executable, "-c", ON_A_TERMINAL, *COLLECT_REMOTE, *arguments],
         cwd=tool.directory,
@@ -399,10 +412,10 @@ def on_a_terminal(tool: Tool, typed: str, *arguments: str) -> tuple[int, str]:
     assert process.stdout is not None
     seen = b""
     with process, process.stdin as keyboard, process.stdout as screen:
-        while not re.search(rb"assphrase for .*: $", seen, re.DOTALL):
+        while not re.search(question, seen, re.DOTALL):
             seen += (more := os.read(screen.fileno(), 4096))
             assert more, seen
-        time.sleep(0.2)  # what is typed before echo is off is thrown away
+        time.sleep(after_s)  # what is typed before echo is off is thrown away
         keyboard.write(typed.encode() + b"\n")
         keyboard.flush()
         while more := os.read(screen.fileno(), 4096):

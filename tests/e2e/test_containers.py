@@ -11,6 +11,7 @@ import pytest
 
 from boxes import box, inside, manifest, nothing_left, steady
 from harness import Tool, one_error
+from pythons import pythons
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -208,3 +209,14 @@ def test_any_login_shell_leads_to_the_container(host: Start, tool: Tool, shell: 
     box(ascend)
     inside(tool, ascend)
     assert tool.collect("--phase", "prefill").status == 0
+
+
+def test_the_oldest_python_on_both_sides(host: Start, tool: Tool, tmp_path: Path) -> None:
+    if "3.8" not in pythons():
+        pytest.skip("no Python 3.8 on this machine")
+    ascend = host(container_engine="docker", python=pythons()["3.8"])
+    box(ascend, python=pythons()["3.8"])
+    inside(tool, ascend)
+    outcome = tool.collect("--phase", "prefill")
+    assert outcome.status == 0, outcome.err
+    nothing_left(ascend, tmp_path)

@@ -218,7 +218,7 @@ def test_where_the_work_directory_is_not_there_yet_nothing_stays(host: Start, to
     ],
 )
 def test_the_models_files(host: Start, tool: Tool, files: list[str] | None, message: str) -> None:
-    ascend = host()
+    ascend = host(versions={"transformers": "5.24.0"})
     path = ascend.root / "models" / "m"
     for name in files or []:
         name, _, target = name.partition(" -> ")
@@ -238,6 +238,31 @@ def test_the_models_files(host: Start, tool: Tool, files: list[str] | None, mess
         collected = tool.collect(model="m")
         assert (collected.status, collected.document["error"]["message"]) == (5, found["message"])
         assert not (ascend.workdir / "agent").exists(), "nothing was uploaded"
+
+
+def test_the_adapters_package(host: Start, tool: Tool) -> None:
+    ascend = host()
+    tool.inventory(ascend, models={"m": {"adapter": "transformers", "config": {"model_type": "llama"}}})
+    outcome, entry = doctor(tool, "--model", "m")
+    found = check(entry, "model-package")
+    assert (outcome.status, found["verdict"]) == (5, "failure")
+    collected = tool.collect(model="m")
+    assert (collected.status, collected.document["error"]["message"]) == (5, found["message"])
+    assert not (ascend.workdir / "agent").exists(), "nothing was uploaded"
+
+
+@pytest.mark.parametrize("name", ["runs", "agent"])
+def test_what_is_in_the_way_of_a_run(host: Start, tool: Tool, name: str) -> None:
+    ascend = host()
+    (ascend.workdir / name).write_text("")
+    tool.inventory(ascend)
+    outcome, entry = doctor(tool)
+    found = check(entry, "output-writable")
+    assert (outcome.status, found["verdict"]) == (5, "failure")
+    assert f"{name} is not a directory" in found["message"]
+    collected = tool.collect()
+    assert (collected.status, collected.document["error"]["message"]) == (5, found["message"])
+    assert [path.name for path in ascend.workdir.iterdir()] == [name]
 
 
 def test_many_hosts_one_of_which_is_not_there(host: Start, tool: Tool) -> None:

@@ -74,6 +74,12 @@ HARMLESS = {
 
 # (shell, rc, message, remedy)
 ENDING = {
+    "kill": (
+        "bash",
+        "kill -9 $$",
+        "login of .+@ascend01 was ended by a signal without a word",
+        "`kill` in its rc files",
+    ),
     "exit 1": (
         "bash",
         "exit 1",

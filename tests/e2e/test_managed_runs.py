@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import operator
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -103,6 +105,18 @@ def test_a_detached_run_is_attached_from_another_machine(lab: Lab, tmp_path: Pat
     assert_clean(lab.host)
 
 
+def test_the_id_is_told_where_stdout_takes_nothing(lab: Lab) -> None:
+    with Path("/dev/full").open("w") as full:
+        outcome = lab.tool.start("--host", "ascend01", "--model", "gated", "--detach", stdout=full)
+        _, said = outcome.communicate(timeout=60)
+    (run,) = lab.runs()
+    assert outcome.returncode == 8
+    assert "cannot write the result to stdout" in said
+    assert f"run {run} is going on: `collect-remote attach {run} --host ascend01` follows it" in said
+    assert "Traceback" not in said
+    assert lab.ask("stop", run).status == 0
+
+
 def test_a_result_waits_until_it_is_fetched(lab: Lab) -> None:
     lab.go()
     run = lab.detach()
@@ -140,6 +154,34 @@ def test_a_run_on_a_host_that_stays_away_is_brought_later(lab: Lab, assert_clean
     lab.go()
     outcome = lab.ask("attach", run)
     assert outcome.status == 0, outcome.err
+
+
+def test_a_login_that_is_refused_for_a_while_is_no_end(lab: Lab, assert_clean: Clean) -> None:
+    process = lab.tool.start("--host", "ascend01", "--model", "gated", "--json")
+    assert process.stderr is not None
+    said = "".join(itertools.takewhile(lambda line: "loading the model" not in line, process.stderr))
+    lab.host.set_state(accept_key=False)
+    lab.host.drop_connections()
+    time.sleep(2)
+    lab.host.set_state(accept_key=True)
+    lab.go()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, said + err
+    assert json.loads(out)["verdict"] == "valid"
+
+
+def test_several_who_follow_a_run_learn_what_became_of_its_result(lab: Lab) -> None:
+    run = lab.detach()
+    lab.until(run, stage="load")
+    places = [lab.tool.directory / name for name in ("a", "b", "c")]
+    attached = [lab.tool.start("attach", run, "--host", "ascend01", "--json", "--out", str(place)) for place in places]
+    time.sleep(2)
+    lab.go()
+    ends = [process.communicate(timeout=60)[0] for process in attached]
+    good = [process.returncode == 0 for process in attached]
+    assert any(good), ends
+    for out in itertools.compress(ends, map(operator.not_, good)):
+        assert re.search("somebody else has fetched|there is no run", json.loads(out)["error"]["message"]), out
 
 
 def test_a_run_is_stopped_by_its_id(lab: Lab, tmp_path: Path, assert_clean: Clean) -> None:

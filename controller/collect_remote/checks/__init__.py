@@ -28,6 +28,7 @@ def of_host(facts: Facts, need: Need = LEAST, model: ModelSpec | None = None) ->
     yield software.msprof(facts)
     yield from output.checks(facts, need)
     if model is not None:
+        yield models.package(facts, model)
         yield models.files(facts, model)
 
 

@@ -1,4 +1,4 @@
-"""The files of the model."""
+"""What a model needs: the package of its adapter, and its files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,30 @@ from ..inventory import ModelSpec
 from ..survey import Facts
 from .check import Check, failed, ok
 
+PACKAGES = ("transformers", "diffusers")  # that adapters of the same name import
+
+
+def package(facts: Facts, model: ModelSpec) -> Check:
+    """What the adapter imports. A user's own file is not looked into."""
+    name = model.adapter
+    if name not in PACKAGES:
+        return ok("model-package", f"the adapter of {model.name} is not known to need another package")
+    if found := facts.versions[name]:
+        return ok("model-package", f"{name} {found}, for the adapter of {model.name}")
+    return failed(
+        "model-package",
+        EnvironmentUnfit(
+            f"{facts.python} has no {name}, which the adapter of model {model.name} imports",
+            f"install it there (`{facts.python} -m pip install {name}`), or name the Python that has it (`python`)",
+        ),
+    )
+
 
 def files(facts: Facts, model: ModelSpec) -> Check:
     path = model.options.get("path")
     if not isinstance(path, str):
         return ok("model", f"{model.name} needs no files {facts.place}")
-    problem = facts.models[path]
+    problem = facts.models.get(path, "was not looked at")
     if problem is None:
         return ok("model", f"{model.name}: {path} can be read")
     return failed(

@@ -44,9 +44,19 @@ def path(facts: Facts) -> Check:
 
 
 def writable(facts: Facts) -> Check:
-    if facts.workdir_writable:
-        return ok("output-writable", f"{facts.workdir} can be written")
-    return failed("output-writable", EnvironmentUnfit(f"cannot write to {facts.workdir} {facts.place}", ANOTHER))
+    """The directory, and what earlier runs, perhaps another account's, have left of ours in it."""
+    if not facts.workdir_writable:
+        return failed("output-writable", EnvironmentUnfit(f"cannot write to {facts.workdir} {facts.place}", ANOTHER))
+    blocked = facts.output and facts.output["blocked"]
+    if blocked:
+        return failed(
+            "output-writable",
+            EnvironmentUnfit(
+                f"cannot write {facts.place}: {blocked}",
+                f"{ANOTHER}, one for each account; or have its owner move it away",
+            ),
+        )
+    return ok("output-writable", f"{facts.workdir} can be written")
 
 
 def space(facts: Facts, need: Need) -> Check:

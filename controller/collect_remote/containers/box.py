@@ -145,7 +145,7 @@ def _logic_ids(inspected: Mapping[str, Any], seen: Mapping[str, Any], inside: Ma
     """Nothing where npu-smi does not tell the host's devices: then nothing is chosen either."""
     try:
         devices = npu.interpret(seen)
-    except Failure:
+    except (Failure, LookupError, TypeError, ValueError):
         return {}
     return npu.logic_ids(devices, inside["npu"], _physical_ids(inspected, inside["nodes"]))
 

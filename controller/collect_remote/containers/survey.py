@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from ..errors import EnvironmentUnfit
 from ..inventory import Host
+from ..survey_shape import INSPECTED, OUTSIDE, read
 from . import box, find, says
 from .box import Box
 
@@ -58,13 +58,13 @@ class Found:
         elif word == "unfit-outside":
             raise EnvironmentUnfit(f"python3 on the host itself does not run the survey: it says {detail!r}", _NEEDED)
         elif word == "box":
-            self._inspected = json.loads(detail)
+            self._inspected = read(detail, INSPECTED, self._runtime)
             if (state := box.state(self._inspected)) != "running":
                 raise says.not_running(box.name(self._inspected), self._runtime, state)
         elif word == "begun":
             self._entered = True
         elif word == "outside":
-            self._outside = json.loads(detail)
+            self._outside = read(detail, OUTSIDE, "the program on the host, outside of the container,")
         elif word == "left":
             self.left = True
             if not self._entered:

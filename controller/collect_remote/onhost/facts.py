@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .output import file_system, mount, nearest, space, use
     from .pythons import distribution, with_torch_npu
-    from .reader import INPUT, lead_own_group, leave_with_reader
+    from .reader import lead_own_group, leave_with_reader
     from .uploaded import intact
 
 DISTRIBUTIONS = ("torch", "torch_npu", "transformers", "diffusers")
@@ -172,7 +172,7 @@ def main(mark, workdir, agent, named="", why="", *models):
     lead_own_group()
     looking = threading.Thread(target=lambda: npus.append(look(45.0)))
     looking.start()
-    leave_with_reader(1, INPUT)
+    leave_with_reader()
     workdir = os.path.realpath(os.path.expanduser(workdir))
     found = {
         "python": python(named, why, [program for _, program in others]),

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from .reader import unfinished
 
+FOLDERS = ("runs", "agent")  # of `collect_agent.rundir` and of the agent itself, made by whoever came first
+
 
 def nearest(path):
     # type: (str) -> str
@@ -66,9 +68,10 @@ def use(workdir):
     """Make a directory and a file as a run would, look whose they are, rename, stat, keep a database; remove it all.
 
     {"uid", "euid", "mode" of the directory, "failed": what could not be done, or None, "sqlite": the same of the
-    database}, where what was not reached is None.
+    database, "blocked": what of an earlier run is in the way}, where what was not reached is None.
     """
     found = {"uid": None, "euid": os.geteuid(), "mode": None, "failed": None, "sqlite": None}  # type: Dict[str, Any]
+    found["blocked"] = blocked(workdir)
     place = os.path.join(nearest(workdir), ".collect_remote_{}_{}".format(os.getpid(), int(time.time() * 1e6)))
     with unfinished:
         try:
@@ -76,6 +79,23 @@ def use(workdir):
         finally:
             _remove(place)
     return found
+
+
+def blocked(workdir):
+    # type: (str) -> Optional[str]
+    """Which of our directories below `workdir` is there and cannot be used, and why."""
+    for name in FOLDERS:
+        path = os.path.join(workdir, name)
+        if not os.path.lexists(path):
+            continue
+        if not os.path.isdir(path):
+            return "{} is not a directory".format(path)
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            status = os.stat(path)
+            return "{} is not ours to write: it belongs to uid {}, mode {:o}".format(
+                path, status.st_uid, status.st_mode & 0o7777
+            )
+    return None
 
 
 def _remove(place):

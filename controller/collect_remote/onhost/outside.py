@@ -50,7 +50,7 @@ def outside(mark, workdir, agent):
     walking.start()
     looking = threading.Thread(target=lambda: npus.append(look(45.0)))
     looking.start()
-    leave_with_reader(5)
+    leave_with_reader((5,))
     workdir = os.path.realpath(os.path.expanduser(workdir))
     found = {
         "python": sys.executable,

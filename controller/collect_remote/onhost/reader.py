@@ -13,20 +13,6 @@ INPUT = 9  # where a script keeps its own input for us: its end is all that a co
 unfinished = threading.Lock()  # held while there is something on the disk to take away again
 
 
-def lead_own_group():
-    # type: () -> None
-    if os.getpgrp() != os.getpid():
-        os.setpgid(0, 0)
-
-
-def leave_with_reader(*descriptors):
-    # type: (int) -> None
-    """Leave when nobody is at the other end of one of these any more; those that are not there do not count."""
-    watch = threading.Thread(target=_watch, args=(descriptors,))
-    watch.daemon = True
-    watch.start()
-
-
 def _is_open(descriptor):
     # type: (int) -> bool
     try:
@@ -36,11 +22,29 @@ def _is_open(descriptor):
     return True
 
 
+# Now, before anything of ours is opened and gets that number.
+SOURCES = tuple(filter(_is_open, (1, INPUT)))
+
+
+def lead_own_group():
+    # type: () -> None
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)
+
+
+def leave_with_reader(descriptors=SOURCES):
+    # type: (Tuple[int, ...]) -> None
+    """Leave when nobody is at the other end of one of these any more."""
+    watch = threading.Thread(target=_watch, args=(descriptors,))
+    watch.daemon = True
+    watch.start()
+
+
 def _watch(descriptors):
     # type: (Tuple[int, ...]) -> None
     """Whoever asked has gone: a hanging npu-smi is not left behind, nor one that is just being started."""
     poller = select.poll()
-    for descriptor in filter(_is_open, descriptors):
+    for descriptor in descriptors:
         poller.register(descriptor, 0)
     poller.poll()
     with unfinished:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collect_agent.npu.look import _answer, _start, clock
 
-    from .reader import INPUT, lead_own_group, leave_with_reader
+    from .reader import lead_own_group, leave_with_reader
 
 # torch loads torch_npu by itself and wraps what goes wrong there in a RuntimeError.
 IMPORT = """
@@ -30,7 +30,7 @@ LONGEST = 8000  # characters of its output
 def main(mark, seconds):
     # type: (str, str) -> None
     lead_own_group()
-    leave_with_reader(1, INPUT)
+    leave_with_reader()
     begun = clock()
     process = _start([sys.executable, "-c", IMPORT], dict(os.environ), [])
     status, text = _answer(process, begun + float(seconds)) if process else (126, "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import select
 import shutil
 import socket
@@ -22,28 +23,20 @@ from typing import IO
 
 from ..errors import AuthError, ConnectError
 from ..inventory import Host
-from ..ssh_config import Hop, overrides, route
-from ..ssh_settings import config_options
+from ..ssh_config import Hop, route
 from . import MOST_ERRORS, Login, Lost
-from .handshake import FAST_CIPHERS, patiently
+from .handshake import patiently
+from .openssh_command import login
+from .openssh_progress import Progress
 from .ssh_says import agreed, complaint
 
 LONGEST_FOLDER = 60  # characters; a socket's path has at most 104, of which ssh needs 20 for a name in between
-IDLE_S = 120  # after which a master without a guard leaves
-TYPING_S = 120.0  # for somebody who is asked for a password, as sshd's LoginGraceTime
-STEP_S = 30.0  # of a login, beyond its connect time-out
+LOOK_S = 0.2  # from one look at the log of a login to the next
 GRACE_S = 0.5  # for a command to end by itself when its input has ended
+_REFUSED = b"session request failed"  # of the client; nothing was started
+_PLAIN_PATH = re.compile(r"[\w./+@=-]+", re.ASCII)
 READ_BYTES = PIPE_BYTES = 1024 * 1024
 GUARD = 'read -r _; "$1" -F /dev/null -S "$2/s" -O exit x >/dev/null 2>&1; rm -rf "$2"'
-# Of ssh_config's words these would turn a connection for commands into something else. Older ones know not all.
-PLAIN = (
-    "IgnoreUnknown=ForkAfterAuthentication,SessionType,StdinNull",
-    "StdinNull=no",
-    "RemoteCommand=none",
-    "ClearAllForwardings=yes",
-    "PermitLocalCommand=no",
-    f"ControlPersist={IDLE_S}",
-)
 
 
 def connect(host: Host) -> OpenSshConnection:
@@ -108,50 +101,15 @@ class OpenSshConnection:
 
     def _log_in(self, host: Host, hops: list[Hop]) -> None:
         asked = sys.stdin is not None and sys.stdin.isatty()
-        patience = sum(hop.connect_timeout + STEP_S for hop in hops) + (TYPING_S if asked else 0.0)
-        log, began = self._folder / "log", time.monotonic()
-        status = _ended(self._command(host, hops[-1], asked=asked), log, patience, own_session=not asked)
-        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        command, log = login(self._ssh, self._folder, host, hops, asked=asked), self._folder / "log"
+        began = time.monotonic()
+        status = _ended(command, log, Progress(hops, asked=asked), own_session=not asked)
+        said = _text(log)
         self.login.total_s = time.monotonic() - began
         if status != 0:
             error = complaint(said, hops, self.login.total_s, _problems)
             raise error from error.__cause__
         self.login.server, self.login.cipher = agreed(said)
-
-    def _command(self, host: Host, hop: Hop, *, asked: bool) -> list[str]:
-        settings = [
-            *PLAIN,
-            f"ConnectTimeout={hop.connect_timeout:.0f}",
-            f"ServerAliveInterval={hop.alive_interval:.0f}",
-            f"ServerAliveCountMax={hop.alive_count}",
-        ]
-        if hop.ciphers:
-            settings.append(f"Ciphers={','.join(sorted(hop.ciphers, key=lambda cipher: cipher not in FAST_CIPHERS))}")
-        if not asked:
-            settings.append("BatchMode=yes")
-        if hop.accept_new:  # a changed key is refused whatever ssh_config says
-            settings.append("StrictHostKeyChecking=accept-new")
-        if hop.host_key is not None:
-            pinned = self._folder / "known_hosts"
-            pinned.write_text(f"{hop.known_as} {hop.host_key}\n", encoding="utf-8")
-            settings += [
-                "GlobalKnownHostsFile=/dev/null",
-                "StrictHostKeyChecking=yes",
-                _files("UserKnownHostsFile", pinned),
-            ]
-            settings += ["UpdateHostKeys=no"]
-        elif config_options():
-            settings.append(_files("UserKnownHostsFile", *hop.known_hosts))
-        if hop.identity_named:
-            settings.append("IdentitiesOnly=yes")
-        keys = hop.identity_files if hop.identity_named or config_options() else ()
-        return [
-            *(self._ssh, "-v", "-E", str(self._folder / "log"), *config_options()),
-            *("-f", "-N", "-T", "-a", "-x", "-M", "-S", str(self._folder / "s")),
-            *(word for setting in settings for word in ("-o", setting)),
-            *(word for key in keys for word in ("-i", str(key).replace("%", "%%"))),
-            *(*overrides(host), "--", host.address),
-        ]
 
 
 class OpenSshChannel:
@@ -175,7 +133,10 @@ class OpenSshChannel:
     def read(self, timeout: float) -> bytes:
         if not _ready(self._output, select.POLLIN, timeout):
             raise TimeoutError
-        return os.read(self._output.fileno(), READ_BYTES)
+        data = os.read(self._output.fileno(), READ_BYTES)
+        if not data and _REFUSED in os.pread(self._errors.fileno(), MOST_ERRORS, 0):
+            raise Lost("the server allows no further session")
+        return data
 
     def errors(self) -> bytes:
         found = os.pread(self._errors.fileno(), MOST_ERRORS, self._errors_read)
@@ -214,9 +175,10 @@ class OpenSshChannel:
 
 
 def _private_folder() -> Path:
-    """A directory that only we can enter, with a path that is short enough for a socket in it."""
+    """A directory that only we can enter. Its path has room for a socket, and nothing in it wants quoting."""
     usual = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="collect-", dir=usual if len(usual) <= LONGEST_FOLDER else "/tmp"))  # noqa: S108
+    fits = len(usual) <= LONGEST_FOLDER and _PLAIN_PATH.fullmatch(usual)
+    return Path(tempfile.mkdtemp(prefix="collect-", dir=usual if fits else "/tmp"))  # noqa: S108
 
 
 def _guard(ssh: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -229,7 +191,7 @@ def _guard(ssh: str, folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def _ended(command: list[str], log: Path, patience_s: float, *, own_session: bool) -> int:
+def _ended(command: list[str], log: Path, progress: Progress, *, own_session: bool) -> int:
     """Run the login to its end, its complaints and those of its helpers into `log`; its exit status.
 
     Whoever can be asked something needs the terminal, so that login stays in our session.
@@ -239,9 +201,11 @@ def _ended(command: list[str], log: Path, patience_s: float, *, own_session: boo
             command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=own_session
         )
     try:
-        return process.wait(patience_s)
-    except subprocess.TimeoutExpired:
-        return 255
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(LOOK_S)
+            if progress.is_overdue(_text(log)):
+                return 255
     finally:
         if process.poll() is None:
             process.terminate()
@@ -267,9 +231,8 @@ def _problems(hop: Hop) -> list[str]:
     return found
 
 
-def _files(keyword: str, *paths: Path) -> str:
-    quoted = ['"{}"'.format(str(path).replace("%", "%%")) for path in paths]
-    return f"{keyword}={' '.join(quoted)}"
+def _text(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
 
 def _both(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:

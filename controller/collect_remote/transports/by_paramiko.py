@@ -31,6 +31,7 @@ BULK_BYTES, GATHERED_BYTES, NAP_S = 16 * 1024, 256 * 1024, 0.002
 HANDSHAKE_S = 30.0
 AUTH_TIMEOUT_S = 60.0
 CHANNEL_TIMEOUT_S = 30.0
+REFUSED_S = 2.0
 # Else Python prints its log, tracebacks included, on the screen of whoever has set up no logging.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
@@ -65,15 +66,30 @@ class ParamikoConnection:
         return bool(self._transports) and self._transports[-1].is_active()
 
     def start(self, command: str) -> ParamikoChannel:
-        transport, started = self._transports[-1], time.monotonic()
+        if not self._transports:
+            raise Lost("the connection is closed")  # while a shell was to be made ready
         try:
-            channel = transport.open_session(window_size=self._window(), timeout=CHANNEL_TIMEOUT_S)
-            self._round_trips.append(time.monotonic() - started)
+            channel = self._session(self._transports[-1])
             channel.settimeout(CHANNEL_TIMEOUT_S)
             channel.exec_command(command)
         except LOST as error:
             raise Lost(str(error) or type(error).__name__) from error
         return ParamikoChannel(channel)
+
+    def _session(self, transport: paramiko.Transport) -> paramiko.Channel:
+        """A server that allows one at a time takes a moment to see that the last is over."""
+        until = time.monotonic() + REFUSED_S
+        while True:
+            started = time.monotonic()
+            try:
+                channel = transport.open_session(window_size=self._window(), timeout=CHANNEL_TIMEOUT_S)
+            except paramiko.ChannelException:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+            else:
+                self._round_trips.append(time.monotonic() - started)
+                return channel
 
     def close(self) -> None:
         for transport in reversed(self._transports):

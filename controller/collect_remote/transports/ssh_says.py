@@ -9,6 +9,7 @@ from ..errors import AuthError, ConnectError, HostKeyError, UnreachableError, on
 from ..host_keys import Known, changed, listed, pinned, revoked, unknown
 from ..ssh_config import Hop
 from .handshake import HungUp, NoBanner, strange, turned_away
+from .openssh_progress import SERVER, reached
 
 _OFFERED = re.compile(r"^debug1: Offering public key: (.*) [A-Z0-9-]+ SHA256:", re.MULTILINE)
 _SHOWN = re.compile(r"^debug1: Server host (?:key|certificate): (\S+ SHA256:\S+)", re.MULTILINE)
@@ -16,23 +17,26 @@ _OFFENDING = re.compile(r"^Offending \S+ key in (.+):([0-9]+)", re.MULTILINE)
 _HEARD = re.compile(r"^debug1: kex_exchange_identification: banner line [0-9]+: (.*)$", re.MULTILINE)
 _HUNG_UP = re.compile(r"^kex_exchange_identification: (?:Connection closed by|read: Connection reset)", re.MULTILINE)
 _BROKE = re.compile(r"^Connection (?:closed|reset) by (?!UNKNOWN).*$", re.MULTILINE)
-_FAREWELL = re.compile(
-    r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification|OpenSSH_)"
+# Of ssh's own words those that say less than what came before them.
+_IDLE_TALK = re.compile(r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification)")
+_NO_COMPLAINT = re.compile(
+    r"^(?:debug[0-9]: |OpenSSH_|Authenticated to |Transferred: |Bytes per second: )|^Warning: Permanently added |"
+    r"^Killed by signal "
 )
+_TO_SIGN = re.compile(r"^debug1: Server accepts key: (.*) [A-Z0-9-]+ SHA256:\S+ .*agent\n(?!debug1)", re.MULTILINE)
 _SIGNED_BY = re.compile(r"^debug1: kex_input_ext_info: server-sig-algs=<([^>]+)>", re.MULTILINE)
-_SERVER = re.compile(r"^debug1: Remote protocol version [0-9.]+, remote software version (.*)$", re.MULTILINE)
 _CIPHER = re.compile(r"^debug1: kex: server->client cipher: (\S+)", re.MULTILINE)
 
 
 def agreed(log: str) -> tuple[str | None, str | None]:
     """Version of the server and cipher of the last hop."""
-    servers, ciphers = _SERVER.findall(log), _CIPHER.findall(log)
+    servers, ciphers = SERVER.findall(log), _CIPHER.findall(log)
     return servers[-1].strip() if servers else None, ciphers[-1] if ciphers else None
 
 
 def complaint(log: str, hops: Sequence[Hop], waited_s: float, problems: Callable[[Hop], list[str]]) -> ConnectError:
     """`problems`: what is wrong with the keys of a hop; asked only when the login was refused."""
-    for tell in (_of_host_key, _of_login, _of_algorithms, _of_network, _of_banner):
+    for tell in (_of_host_key, _of_login, _of_algorithms, _of_network, _of_banner, _of_agent):
         if (error := tell(log, hops, problems)) is not None:
             return error
     words = _last_words(log)
@@ -71,8 +75,7 @@ def _of_login(log: str, hops: Sequence[Hop], problems: _Problems) -> AuthError |
     refused = re.search(r"^(?:(\S+)@(\S+): )?Permission denied \(([^)]*)\)", log, re.MULTILINE)
     if refused is None and "Too many authentication failures" not in log:
         return None
-    reached = min(max(len(_SERVER.findall(log)), 1), len(hops))
-    hop = hops[reached - 1]
+    hop = _last_reached(log, hops)
     names = ", ".join(_OFFERED.findall(log)) or "none"
     why = "".join(f"; {problem}" for problem in problems(hop))
     accepts = f"; it accepts {refused[3].replace(',', ', ')}" if refused and refused[3] != "publickey" else ""
@@ -123,23 +126,41 @@ def _of_network(log: str, hops: Sequence[Hop], _: _Problems) -> ConnectError | N
 
 def _of_banner(log: str, hops: Sequence[Hop], _: _Problems) -> UnreachableError | None:
     heard, waited_s = _HEARD.search(log), hops[0].connect_timeout
+    heard_of, let_in = reached(log)
     why: NoBanner | HungUp | None = None
-    if heard is not None and len(_SERVER.findall(log)) < len(hops):
+    if heard is not None and heard_of < len(hops):
         why = strange(heard[1].strip(), waited_s, ended=True)
-    elif "timed out during banner exchange" in log:
+    elif "timed out during banner exchange" in log and not hops[0].proxy_command:
         why = strange("", waited_s, ended=False)
     elif _HUNG_UP.search(log) and not hops[0].proxy_command:
         why = strange("", waited_s, ended=True)
-    elif (broke := _BROKE.search(log)) and _SERVER.search(log):
+    elif (broke := _BROKE.search(log)) and heard_of:
         why = HungUp(f"hung up in the middle of the login: {broke[0]}")
-    return None if why is None else turned_away(hops[min(len(_SERVER.findall(log)), len(hops) - 1)].place, why)
+    elif not _HUNG_UP.search(log) and 0 < heard_of == let_in < len(hops):  # we ended it; ssh would still wait
+        why = strange("", hops[heard_of].connect_timeout, ended=False)
+    return None if why is None else turned_away(hops[min(heard_of, len(hops) - 1)].place, why)
+
+
+def _of_agent(log: str, hops: Sequence[Hop], _: _Problems) -> AuthError | None:
+    waiting = _TO_SIGN.search(log)
+    if waiting is None:
+        return None
+    return AuthError(
+        f"{_last_reached(log, hops).place} accepts the key {waiting[1]} in ssh-agent, which does not sign with it",
+        "see whether the agent asks you for something; restart it, or name another as IdentityAgent in ~/.ssh/config",
+    )
+
+
+def _last_reached(log: str, hops: Sequence[Hop]) -> Hop:
+    return hops[min(max(reached(log)[0], 1), len(hops)) - 1]
 
 
 def _last_words(log: str) -> str:
-    """The last line that is no debugging and not ssh's own farewell, which says less than what came before it."""
-    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith("debug")]
-    farewell = re.compile(
-        r"^(?:Connection (?:closed|reset|to)|banner exchange: Connection|kex_exchange_identification|OpenSSH_)"
-    )
-    telling = [line for line in lines if not farewell.match(line)]
-    return one_line((telling or lines or ["it said nothing"])[-1])
+    """What ssh or one of its helpers complained of last; without a complaint, how far it came."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    complaints = [line for line in lines if not _NO_COMPLAINT.match(line)]
+    telling = [line for line in complaints if not _IDLE_TALK.match(line)]
+    if telling or complaints:
+        return one_line((telling or complaints)[-1])
+    steps = [line.partition(": ")[2] for line in lines if line.startswith("debug1: ")]
+    return f"ssh came no further than: {one_line(steps[-1])}" if steps else "it said nothing"

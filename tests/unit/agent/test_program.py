@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from collect_agent import events, lease, process, program
 from collect_agent.rundir import RunDir
+
+RUN_ID = "r" + uuid.uuid4().hex  # processes are found by it on the whole machine
 
 STEP = {"stage": "profile", "window": "both", "kind": "decode", "step": 1, "of": 5, "seconds": 0.1, "recompiles": 0}
 
@@ -91,7 +94,7 @@ subprocess.Popen(["yes"], stdout=fd)
 
 
 def begin(tmp_path: Path, code: str) -> program.Program:
-    run = RunDir(str(tmp_path / "runs" / "r1"))
+    run = RunDir(str(tmp_path / "runs" / RUN_ID))
     plan = {"files": {"code.py": code}, "argv": ["{python}", "{run}/code.py"], "env": {}, "expected": {"ranks": [0]}}
     run.create(plan)
     return program.start(run, plan, lease.Leases([{"logic": 0}], []))
@@ -136,12 +139,12 @@ def test_a_child_that_never_stops_writing_does_not_hold_the_run(tmp_path: Path) 
     assert time.monotonic() - begun < 10
     running.popen.wait()
     running.pipe.close()  # and the child dies of its broken pipe
-    assert process.end("r1", grace_s=1.0) == []
+    assert process.end(RUN_ID, grace_s=1.0) == []
 
 
 def test_the_inventorys_env_cannot_undo_what_the_run_stands_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ASCEND_WORK_PATH", "/elsewhere")
-    run = RunDir(str(tmp_path / "runs" / "r1"))
+    run = RunDir(str(tmp_path / "runs" / RUN_ID))
     wished = {
         process.RUN_VARIABLE: "another",
         events.PIPE_VARIABLE: "1",
@@ -151,7 +154,7 @@ def test_the_inventorys_env_cannot_undo_what_the_run_stands_on(monkeypatch: pyte
     }
     held = lease.Leases([{"logic": 10}, {"logic": 9}], [])
     given_to = program.environment(run, {"env": wished}, held)
-    assert given_to[process.RUN_VARIABLE] == "r1"
+    assert given_to[process.RUN_VARIABLE] == RUN_ID
     assert given_to["ASCEND_RT_VISIBLE_DEVICES"] == "9,10"
     assert given_to["MINE"] == "kept"
     assert given_to["ASCEND_WORK_PATH"] == run.work

@@ -33,7 +33,7 @@ FIT = Facts(
     free_bytes=1 << 40,
     free_inodes=1 << 20,
     file_system="ext4",
-    output={"uid": 1000, "euid": 1000, "mode": 0o750, "failed": None, "sqlite": None},
+    output={"uid": 1000, "euid": 1000, "mode": 0o750, "failed": None, "sqlite": None, "blocked": None},
     agent_present=True,
     msprof="/a/bin/msprof",
     msprof_py="/a/msprof.py",
@@ -42,7 +42,7 @@ FIT = Facts(
     cann="/usr/local/Ascend/ascend-toolkit/latest",
     cann_version="8.5.0",
     driver_version="25.5.0",
-    versions={"torch": "2.9.0+cpu", "torch_npu": "2.9.0", "transformers": None, "diffusers": None},
+    versions={"torch": "2.9.0+cpu", "torch_npu": "2.9.0", "transformers": "5.24.0", "diffusers": None},
     models={"/m": None},
     npu={"npu_smi": None, "in_container": False},
     environment={},
@@ -57,6 +57,19 @@ def found(need: Need = estimate.LEAST, model: ModelSpec | None = MODEL, **facts:
 def output(**seen: Any) -> dict[str, Any]:
     assert FIT.output is not None
     return {**FIT.output, **seen}
+
+
+def test_a_directory_in_the_way_is_not_for_want_of_space() -> None:
+    check = found(output=output(blocked="/w/runs is not a directory"))["output-writable"]
+    assert isinstance(check.error, EnvironmentUnfit)
+    assert "/w/runs is not a directory" in check.message
+    assert "space" not in check.remedy
+
+
+@pytest.mark.parametrize("adapter", ["llama", "/home/me/my_model.py"])
+def test_only_the_adapters_of_packages_need_them(adapter: str) -> None:
+    versions = {**FIT.versions, "transformers": None}
+    assert found(model=ModelSpec("m", adapter, None, {}), versions=versions)["model-package"].verdict == "ok"
 
 
 def test_a_fit_host_passes_every_check() -> None:
@@ -77,6 +90,8 @@ def test_a_fit_host_passes_every_check() -> None:
         ({"cann_version": None}, "cann-version", "ok"),
         ({"driver_version": "24.1.0"}, "driver-version", "warning"),
         ({"cann": None}, "cann", "warning"),
+        ({"versions": {**FIT.versions, "transformers": None}}, "model-package", "failure"),
+        ({"models": {}}, "model", "failure"),
         ({"msprof": None, "msprof_py": None}, "msprof", "failure"),
         ({"msprof_py": None}, "msprof", "failure"),
         ({"workdir": "/home/me/run 1"}, "output-path", "failure"),

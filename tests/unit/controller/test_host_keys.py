@@ -117,6 +117,13 @@ def test_a_new_key_is_kept_where_there_is_a_file(hop: Hop, tmp_path: Path, monke
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_new_key_gets_a_line_of_its_own(hop: Hop, end: str) -> None:
+    judge(replace(hop, accept_new=True), line("npu8.example.com", OTHER).rstrip("\n") + end)
+    judge(hop)
+    assert len(hop.known_hosts[0].read_text().splitlines()) == 2
+
+
 def test_known_kinds_are_asked_for_first(hop: Hop) -> None:
     hop.known_hosts[0].write_text(line("npu7.example.com") + line("npu8.example.com", paramiko.RSAKey.generate(2048)))
     assert Policy(hop).kinds == {KEY.get_name()}

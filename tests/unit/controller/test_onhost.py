@@ -45,8 +45,30 @@ def test_using_a_directory_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pyte
         found = output.use(str(tmp_path / "not" / "yet"))
     finally:
         os.umask(before)
-    assert found == {"uid": os.geteuid(), "euid": os.geteuid(), "mode": 0o750, "failed": None, "sqlite": None}
+    assert found == {
+        "uid": os.geteuid(),
+        "euid": os.geteuid(),
+        "mode": 0o750,
+        "failed": None,
+        "sqlite": None,
+        "blocked": None,
+    }
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_in_the_way_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert output.blocked(str(tmp_path)) is None
+    (tmp_path / "runs").mkdir(0o750)
+    (tmp_path / "agent").mkdir(0o750)
+    assert output.blocked(str(tmp_path)) is None
+    may = os.access  # root may everything: the kernel's answer is another user's here
+    monkeypatch.setattr(os, "access", lambda path, mode: not path.endswith("/runs") and may(path, mode))
+    owner = f"belongs to uid {os.geteuid()}, mode 750"
+    assert output.blocked(str(tmp_path)) == f"{tmp_path}/runs is not ours to write: it {owner}"
+    monkeypatch.undo()
+    (tmp_path / "agent").rmdir()
+    (tmp_path / "agent").symlink_to("nowhere")
+    assert output.blocked(str(tmp_path)) == f"{tmp_path}/agent is not a directory"
 
 
 # --- Pythons ----------------------------------------------------------------------------------------------------------
@@ -198,3 +220,22 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except OSError:
         return False
+
+
+def test_what_a_program_opens_itself_is_not_taken_for_its_reader() -> None:
+    """Who waits on a descriptor keeps it open: on our own end of a pipe, it would never be seen to close."""
+    does = """
+import sys, time
+readable, writable = os.pipe()
+os.dup2(writable, INPUT)
+os.close(writable)
+leave_with_reader()
+time.sleep(0.2)
+os.close(INPUT)
+sys.stdout.write("end" if os.read(readable, 1) == b"" else "more")
+sys.stdout.flush()
+os._exit(0)
+"""
+    program = Path(reader.__file__).read_text() + does
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert told.stdout == "end"

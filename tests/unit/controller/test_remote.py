@@ -18,6 +18,7 @@ import pytest
 from collect_remote.errors import EnvironmentUnfit, TransferError, UnreachableError
 from collect_remote.inventory import Host
 from collect_remote.remote import Remote, Stream
+from collect_remote.tenacity import Tenacity
 from sessions import needs_sshd, until
 from simhost import SimHost
 from simhost.link import Link
@@ -175,7 +176,7 @@ def test_a_lost_connection_is_never_an_end(simhost: Start, entry: Entry, read: s
             until(lambda: not remote.is_open)
             with pytest.raises(UnreachableError, match="cannot start a command|connection broke"):
                 said(remote, "echo hello")
-            remote.reopen(20)
+            Tenacity(remote, 20).recover(UnreachableError("cut"))
             assert said(remote, "echo hello") == [b"hello"]
         assert link.connections == 2
 

@@ -52,6 +52,18 @@ def told(log: str, *hops: Hop) -> ConnectError:
             "offers only 3des-cbc, arcfour as cipher",
         ),
         ("", UnreachableError, "no connection after 3 s: it said nothing"),
+        (
+            "OpenSSH_9.2p1 Debian, OpenSSL 3.0.19\n"
+            + GREETED
+            + "debug1: SSH2_MSG_NEWKEYS received\nKilled by signal 15.\n",
+            UnreachableError,
+            "no connection after 3 s: ssh came no further than: SSH2_MSG_NEWKEYS received",
+        ),
+        (
+            GREETED + "debug1: Server accepts key: me@here ED25519 SHA256:abc agent\n",
+            AuthError,
+            "accepts the key me@here in ssh-agent, which does not sign",
+        ),
         ("something new\nConnection closed by 192.0.2.7 port 22\n", UnreachableError, "something new"),
         (GREETED + "Connection reset by 192.0.2.7 port 22\n", UnreachableError, "hung up in the middle of the login"),
         ("kex_exchange_identification: read: Connection reset by peer\n", UnreachableError, "closed it without"),

@@ -93,11 +93,14 @@ def test_a_strange_latest_does_not_spoil_a_result(tmp_path: Path, monkeypatch: p
 
 def test_what_a_killed_tool_left_is_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, age in (("old", 8 * 24 * 3600), ("young", 3600)):
+    days = 24 * 3600
+    old, young = "20261101_100000_abcdef.123456", "20261109_100000_abcdef.123456"
+    for name, age in ((old, 8 * days), (young, days), ("not-ours", 99 * days)):
         (tmp_path / "profiles/.incoming" / name).mkdir(parents=True)
         os.utime(tmp_path / "profiles/.incoming" / name, (0, time.time() - age))
     with store.incoming(store.place("h", "m", "r1")):
-        assert sorted(path.name.partition(".")[0] for path in Path("profiles/.incoming").iterdir()) == ["r1", "young"]
+        (incoming,) = {path.name for path in Path("profiles/.incoming").iterdir()} - {young, "not-ours"}
+        assert incoming.startswith("r1.")
 
 
 def test_a_result_is_never_overwritten(tmp_path: Path) -> None:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import io
+import os
+import shlex
+import subprocess
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from collect_remote import errors, render
+from collect_remote import checks, doctor_report, errors, render
 from collect_remote.cli import main
+from collect_remote.devices import Wish
+from collect_remote.doctor import Report, examine
+from collect_remote.fleet import Fleet, worst
 from collect_remote.progress import Bars, Plain, reporter
+from collect_remote.say import show
+from collect_remote.wire import Listed
 
 EVENTS: list[dict[str, Any]] = [
     {"stage": "connect"},
@@ -125,6 +137,79 @@ def test_a_bug_is_told_in_one_line_too(monkeypatch: pytest.MonkeyPatch, capsys: 
     said = capsys.readouterr()
     assert "error: internal error: ZeroDivisionError" in said.err
     assert '"kind": "CollectError"' in said.out
+
+
+def command(redirection: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """collect-remote as a shell starts it with this redirection."""
+    line = shlex.join([sys.executable, "-m", "collect_remote", *arguments])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        ["sh", "-c", f"{line} {redirection}"], capture_output=True, text=True, check=False, env=environment, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("redirection", "message"),
+    [(">&-", "stdout is closed"), (">/dev/full", "cannot write the result to stdout: No space left on device")],
+)
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_stdout_that_takes_nothing(redirection: str, message: str, as_json: list[str]) -> None:
+    done = command(redirection, "template", *as_json)
+    assert done.returncode == 8
+    said, remedy = done.stderr.splitlines()
+    assert message in said
+    assert "try: see where its stdout goes" in remedy
+
+
+def test_a_closed_stderr_is_no_reason_to_fail() -> None:
+    done = command("2>&-", "template")
+    assert (done.returncode, "def profile(" in done.stdout) == (0, True)
+    assert command("2>&-", "devices").returncode == 2
+
+
+def test_what_was_done_is_told_where_the_result_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = open("/dev/full", "w")  # noqa: SIM115 - closing it complains as writing does
+    monkeypatch.setattr("sys.stdout", full)
+    with pytest.raises(errors.StorageError) as raised:
+        show(argparse.Namespace(json=True), {}, "", "run 4711 is going on")
+    assert raised.value.remedy.endswith("; run 4711 is going on")
+    full.close()  # what it did not take is lost
+
+
+def test_a_long_name_moves_only_its_own_line() -> None:
+    run = Listed("r" * 200, "failed", "h", "m", "load", "no such layer", 5, None, 7, 0, None, None)
+    heading, long, short = render.runs_text([run, dataclasses.replace(run, run="r1")]).splitlines()
+    assert len(heading) < 100
+    assert len(short) < 120
+    assert run.run in long, "nothing is cut: it is what attach and stop take"
+
+
+def test_a_long_line_of_the_doctor_ends() -> None:
+    check = checks.failed("msprof", errors.EnvironmentUnfit("PATH is " + "/x:" * 5000 + "\x1b[2J", "\x1br"))
+    lines = doctor_report.text([Report("h", (check,))]).splitlines()
+    assert max(map(len, lines)) < 1100
+    assert all(line.isprintable() for line in lines)
+
+
+class Odd:
+    """A host that is wrong in a way that nobody has thought of."""
+
+    name = "odd"
+
+    def __getattr__(self, name: str) -> object:
+        raise ZeroDivisionError(name)
+
+
+def test_what_nobody_has_thought_of_is_the_one_hosts_error() -> None:
+    report = examine(Odd())  # type: ignore[arg-type]
+    (check,) = report.checks
+    assert (check.verdict, report.exit_code) == ("failure", 1)
+    assert "internal error: ZeroDivisionError" in check.message
+    assert "test_what_is_shown.py:" in check.message
+    remote = SimpleNamespace(host=Odd(), is_open=True, close=lambda: None)
+    answer = Fleet([], Wish())._answer(remote)  # type: ignore[arg-type]
+    assert answer.error is not None
+    assert (answer.error.host, answer.error.kind, worst([answer])) == ("odd", "CollectError", 1)
 
 
 @pytest.mark.parametrize("arguments", [["--debug", "--host", "x"], ["--debug"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collect_remote.errors import ProfileInvalid, TransferError, from_agent, one_line
-from collect_remote.wire import Sent, checked_manifest, sent_files
+from collect_remote.wire import Sent, checked_manifest, event, listed_runs, sent_files
 
 DIGEST = "0" * 64
 GOOD = [
@@ -31,6 +32,9 @@ def test_the_archive_and_the_log_are_accepted() -> None:
         [GOOD[0], GOOD[0]],
         [GOOD[0]],
         [{**GOOD[0], "size": -1}, GOOD[1]],
+        [{**GOOD[0], "size": float("inf")}, GOOD[1]],
+        [{**GOOD[0], "size": "5"}, GOOD[1]],
+        [{**GOOD[0], "size": 10**30}, GOOD[1]],
         [{**GOOD[0], "sha256": "x"}, GOOD[1]],
         [{"name": "run.log"}],
         None,
@@ -49,7 +53,7 @@ MANIFEST: dict[str, Any] = {
     "profiles": [{"phase": "decode", "rank": None, "checks": [{"id": "steps", "verdict": "pass"}]}],
     "phases": {"decode": {"step_seconds": [1, 1], "step_kinds": ["decode"] * 2, "warmup_seconds": [2]}},
     "devices": [{"label": "NPU 0", "name": "910B3"}],
-    "versions": {},
+    "versions": {"torch_npu": "2.9.0"},
     "checks": [],
 }
 
@@ -78,6 +82,9 @@ def test_what_the_host_does_not_call_valid_is_never_published(verdict: Any) -> N
         {"phases": {}},
         {"devices": [{}]},
         {"checks": None},
+        {"versions": {}},
+        {"devices": [{"label": "\x1b[2J", "name": "910B3"}]},
+        {"phases": {**MANIFEST["phases"], "more": {}}},
     ],
 )
 def test_a_manifest_that_proves_nothing_is_refused(change: dict[str, Any]) -> None:
@@ -96,3 +103,82 @@ def test_an_error_of_the_host_cannot_paint_the_terminal() -> None:
     error = from_agent({"kind": "RunFailed", "message": "a\n\x1b[31mb\x07", "remedy": "x" * 10_000})
     assert error.message == "a [31mb"
     assert len(error.remedy) < 520
+
+
+STEP = {"stage": "warmup", "window": "both", "kind": "decode", "step": 1, "of": 2, "seconds": 0.5}
+
+
+def test_an_event_has_the_fields_of_its_stage_fit_for_a_terminal() -> None:
+    told = {**STEP, "kind": "\x1b[31m", "seq": 4, "self": 1, "python": 2}
+    assert event(json.dumps(told)) == {**STEP, "kind": " [31m", "seq": 4}
+    assert event(json.dumps({"stage": "new\r\u202e", "of": 1})) == {"stage": "new"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "1", '{"stage": 1}', "9" * 5000])
+def test_what_is_no_event_is_left_aside(text: str) -> None:
+    assert event(text) is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {**STEP, "kind": None},
+        {**STEP, "seconds": "5"},
+        {**STEP, "seconds": float("nan")},
+        {**STEP, "step": True},
+        {**STEP, "of": 10**400},
+        {"stage": "warmup"},
+        {"stage": "precheck", "seq": "1"},
+        {"stage": "wait", "reasons": "none", "left_s": 1},
+        {"stage": "wait", "reasons": [1], "left_s": 1},
+        {"stage": "lease", "devices": [{}]},
+        {"stage": "pack", "bytes": "many"},
+        {"stage": "end"},
+        {"stage": "end", "status": "failed"},
+        {"stage": "end", "status": "failed", "error": {"kind": 1, "message": "m", "remedy": "r"}, "log": []},
+        {"stage": "stop", "left": ["1"]},
+        {"stage": "clean", "kept": {}, "freed": 0},
+    ],
+)
+def test_an_event_of_another_form_is_an_error_in_words(told: dict[str, Any]) -> None:
+    with pytest.raises(TransferError, match=f"tells of '{told['stage']}' in words that are not ours: its "):
+        event(json.dumps(told))
+
+
+def test_levels_without_end_are_an_error_in_words() -> None:
+    with pytest.raises(TransferError, match="nested too deep"):
+        event("[" * 100_000)
+
+
+LISTED: dict[str, Any] = {
+    **dict.fromkeys(("host", "model", "silent_s", "orphan_s", "expected")),
+    "run": "r1",
+    "state": "failed",
+    "stage": "",
+    "message": "a\nb",
+    "seconds": -259199,
+    "bytes": 5,
+    "processes": 0,
+}
+
+
+def test_a_listed_run_is_never_younger_than_now() -> None:
+    (listed,) = listed_runs([LISTED])
+    assert (listed.seconds, listed.silent_s, listed.message) == (0, None, "a b")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seconds": "5"},
+        {"bytes": "many"},
+        {"bytes": 10**400},
+        {"run": "../r"},
+        {"model": "a b"},
+        {"expected": {"steps": None}},
+        {"processes": None},
+    ],
+)
+def test_runs_of_another_form_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(TransferError, match="describes its runs in words that are not ours"):
+        listed_runs([{**LISTED, **change}])

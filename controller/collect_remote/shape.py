@@ -1,0 +1,102 @@
+"""What somebody else's data must look like before they are used, and how their text becomes data. Pure.
+
+A shape is a type (str, int, float: any finite number, bool, dict), a pattern that a text matches as a whole, a test,
+`[shape]` for a list, `(shape, ...)` for a list of exactly these, `{name: shape}` for an object (others may be in it),
+`{pattern: shape}` for one whose names all match, `Null(shape)` for what may be null, `Maybe(shape)` for what may be
+missing too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+LARGEST = 1 << 63  # of any number; what is larger breaks arithmetic
+ANY_NAME = re.compile(r"(?s).*")
+
+
+class Null(NamedTuple):
+    shape: Any
+
+
+class Maybe(NamedTuple):
+    shape: Any
+
+
+class TooDeep(ValueError):
+    """JSON with more levels than can be read."""
+
+
+def count(value: Any) -> bool:
+    """A whole number from 0."""
+    return type(value) is int and 0 <= value < LARGEST
+
+
+def parsed(text: str) -> Any:
+    """JSON as data, with strings that are fit for a terminal. ValueError for what is none."""
+    try:
+        return printable(json.loads(text))
+    except RecursionError:
+        raise TooDeep("it is nested too deep") from None
+
+
+def printable(value: Any) -> Any:
+    """The same with a space in the place of every control character, line end and half character in its strings.
+
+    The names in objects stay as they are.
+    """
+    if isinstance(value, str):
+        return value if value.isprintable() else "".join(letter if letter.isprintable() else " " for letter in value)
+    if isinstance(value, dict):
+        return {name: printable(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [printable(part) for part in value]
+    return value
+
+
+def misfit(value: Any, shape: Any, where: str = "") -> str | None:
+    """The first part of `value` that has not its shape, like "devices[0].label"; "" is all of it; None when it fits."""
+    if isinstance(shape, Null | Maybe):
+        return None if value is None else misfit(value, shape.shape, where)
+    if isinstance(shape, dict):
+        return _misfit_of_object(value, shape, where) if isinstance(value, dict) else where
+    if isinstance(shape, list | tuple):
+        if not isinstance(value, list) or (isinstance(shape, tuple) and len(value) != len(shape)):
+            return where
+        shapes = shape if isinstance(shape, tuple) else shape * len(value)
+        parts = (
+            misfit(part, wanted, f"{where}[{n}]") for n, (part, wanted) in enumerate(zip(value, shapes, strict=True))
+        )
+        return next((part for part in parts if part is not None), None)
+    return None if _is(value, shape) else where
+
+
+def _misfit_of_object(value: Mapping[str, Any], shape: Mapping[Any, Any], where: str) -> str | None:
+    for name, wanted in shape.items():
+        if isinstance(name, re.Pattern):
+            fields = dict.fromkeys(value, wanted)
+            if not all(name.fullmatch(key) for key in value):
+                return where
+        else:
+            fields = {name: wanted}
+        for key, part in fields.items():
+            inner = f"{where}.{key}".lstrip(".")
+            if key not in value:
+                found = None if isinstance(part, Maybe) else inner
+            else:
+                found = misfit(value[key], part, inner)
+            if found is not None:
+                return found
+    return None
+
+
+def _is(value: Any, shape: Any) -> bool:
+    if isinstance(shape, re.Pattern):
+        return isinstance(value, str) and shape.fullmatch(value) is not None
+    if shape is int:
+        return type(value) is int and abs(value) < LARGEST
+    if shape is float:
+        return type(value) in (int, float) and abs(value) < LARGEST  # which neither infinity nor NaN is
+    return isinstance(value, shape) if isinstance(shape, type) else bool(shape(value))

@@ -190,7 +190,7 @@ def _is_whole(manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     if misfit(manifest, _MANIFEST) is not None:
         return False
     steps, windows = asked["expected"]["steps"], manifest["phases"]
-    profiles = {(profile["phase"], profile["rank"] or 0) for profile in manifest["profiles"] if profile["checks"]}
+    profiles = {(profile["phase"], profile.get("rank") or 0) for profile in manifest["profiles"] if profile["checks"]}
     return (
         profiles == set(itertools.product(steps, asked["expected"]["ranks"]))
         and set(steps) <= set(windows)

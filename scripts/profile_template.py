@@ -82,13 +82,15 @@ def profile(
         raise TemplateError("UsageError", str(error), "ask for another number of steps") from error
     emit("import")
     torch, torch_npu = import_torch()
-    free, total = open_device(torch)
+    number = int(os.environ.get("LOCAL_RANK", "0"))
+    device = "npu:{}".format(number)
+    free, total = open_device(torch, device)
     emit(
         "import",
         versions={"torch": torch.__version__, "torch_npu": torch_npu.__version__},
         device={
             "count": torch.npu.device_count(),
-            "name": torch.npu.get_device_name(0),
+            "name": torch.npu.get_device_name(number),
             "memory_free_bytes": free,
             "memory_total_bytes": total,
             "pid": os.getpid(),
@@ -96,7 +98,7 @@ def profile(
     )
     emit("load")
     with torch.inference_mode():
-        state = adapter.load("npu:0", options)
+        state = adapter.load(device, options)
         torch.npu.synchronize()
         run = Runner(torch, adapter, state)
 
@@ -133,10 +135,10 @@ def import_torch() -> tuple[Any, Any]:
     return torch, torch_npu
 
 
-def open_device(torch: Any) -> tuple[int, int]:
-    """Make npu:0 the device of this process; its free and total memory, bytes. TemplateError when it does not open."""
+def open_device(torch: Any, device: str) -> tuple[int, int]:
+    """Make `device` the one of this process; its free and total memory, bytes. TemplateError when it does not open."""
     try:
-        torch.npu.set_device("npu:0")
+        torch.npu.set_device(device)
         free, total = torch.npu.mem_get_info()
     except RuntimeError as error:
         raise TemplateError(

@@ -8,7 +8,7 @@ import shutil
 import time
 from typing import Any, Dict, List
 
-from . import listing, process
+from . import elsewhere, listing, process
 from .rundir import ID, RunDir
 
 UNTOUCHED_S = 3600.0  # an agent or a run that is being put there is younger
@@ -53,6 +53,7 @@ def _remove(run: RunDir) -> str:
     left = process.end(run.id, grace_s=5.0)
     if left:
         return "pids {} could not be ended".format(left)
+    elsewhere.remove_copies(run)
     shutil.rmtree(run.path, ignore_errors=True)
     return "{} cannot be removed".format(run.path) if os.path.lexists(run.path) else ""
 

@@ -111,11 +111,12 @@ def beating() -> Iterator[None]:
         thread.join()
 
 
-def pipe_emitter(descriptor: int, gate: int) -> Emit:
-    """What a worker calls to report to its supervisor over the inherited pipe, and wait for it at a gate."""
+def pipe_emitter(descriptor: int, gate: int, rank: int = 0) -> Emit:
+    """What a worker calls to report to its supervisor over a pipe, and wait for it at a gate."""
+    whose = {"rank": rank} if rank else {}
 
     def emit(stage: str, **fields: Any) -> None:
-        os.write(descriptor, (encode({"stage": stage, **fields}) + "\n").encode())
+        os.write(descriptor, (encode({"stage": stage, **fields, **whose}) + "\n").encode())
         if stage in GATES:
             os.read(gate, 1)
 
@@ -123,4 +124,14 @@ def pipe_emitter(descriptor: int, gate: int) -> Emit:
 
 
 def inherited_emitter() -> Emit:
-    return pipe_emitter(int(os.environ[PIPE_VARIABLE]), int(os.environ[GATE_VARIABLE]))
+    """Of the one program that the supervisor has started, or of a rank that torchrun has started for it.
+
+    torchrun gives its ranks no descriptors (subprocess's close_fds); it has them itself, and they are opened there.
+    """
+    pipe = int(os.environ[PIPE_VARIABLE])
+    gates = [int(gate) for gate in os.environ[GATE_VARIABLE].split(",")]
+    if "LOCAL_RANK" not in os.environ:
+        return pipe_emitter(pipe, gates[0])
+    rank = int(os.environ["LOCAL_RANK"])
+    there = "/proc/{}/fd/{}".format(os.getppid(), "{}")
+    return pipe_emitter(os.open(there.format(pipe), os.O_WRONLY), os.open(there.format(gates[rank]), os.O_RDONLY), rank)

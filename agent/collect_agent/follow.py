@@ -9,11 +9,12 @@ import sys
 import time
 from typing import BinaryIO
 
-from . import events, ownership, process, remains
+from . import elsewhere, events, ownership, process, remains
 from .failure import Failure
 from .rundir import RunDir
 
 POLL_S = (0.01, 0.5)  # while much happens, and while nothing does
+REMOVAL_S = 2.0  # what removes a run may be of the run itself: ended on its way, it would leave half of it
 GRACE_S = 5.0  # for a supervisor whose run was removed, to end it
 
 
@@ -48,6 +49,7 @@ def _follow(run: RunDir, journal: BinaryIO, after: int) -> int:
                 sys.stdout.flush()
                 return 0
         if not os.path.exists(run.events):
+            _let_it_go(run)
             return _give_up(run, remains.removed(run), GRACE_S)
         if not alive:
             # The journal was read after the supervisor was seen dead: nothing more can come.
@@ -67,9 +69,16 @@ def _reader_has_gone(within_s: float) -> bool:
     return bool(readable) and not os.read(0, 4096)
 
 
+def _let_it_go(run: RunDir) -> None:
+    until = time.monotonic() + REMOVAL_S
+    while os.path.exists(run.path) and time.monotonic() < until:
+        time.sleep(POLL_S[0])
+
+
 def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:
     """End what is left of the run, then say why."""
     process.end(run.id, grace_s=grace_s)
+    elsewhere.remove_copies(run)
     remains.trim(run)
     ownership.give_back(run)
     sys.stdout.write(events.on_wire(events.failed(failure)))

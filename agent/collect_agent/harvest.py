@@ -1,58 +1,134 @@
-"""What the run wrote: find it, have it parsed if the profiler did not, and list what goes into the archive."""
+"""What the run wrote: find it, see that it is parsed, and list what goes into the archive.
+
+Only what lies in the run's own directory is looked at. What the profiler did not parse, because it refused or failed,
+is parsed here: in place first, then in copies on other file systems. How it was parsed goes into the manifest.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-import subprocess
-import sys
-from typing import Any, Callable, Dict, List
+import time
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from . import pack
+from . import elsewhere, pack, parse, parsed, process
 from .failure import Failure
 from .rundir import RunDir
+from .validate.messages import explain
 
-OUTPUT = "ASCEND_PROFILER_OUTPUT"
-RAW_PREFIXES = ("PROF_", "FRAMEWORK")
+Emit = Callable[..., Any]
+Parsed = Dict[str, Any]
+
+TICK_S, BEAT_S = 0.2, 5.0
+QUIET_S = 5.0  # who neither writes nor computes for so long is no parser at work
 # torch_npu prints its messages to stdout as "[date time] [LEVEL] [pid] profiler.py: text" (torch_npu 2.13.0).
 _MESSAGE = re.compile(r"\[(?:ERROR|WARNING)\] \[\d+\] profiler\.py: (.*)")
-_ANALYSE = "import sys; from torch_npu.profiler.profiler import analyse; analyse(sys.argv[1], export_type=sys.argv[2])"
+_CALL = re.compile(r"Call \w+ failed\. Exception: ")
 
 
-def harvest(
-    run: RunDir, plan: Dict[str, Any], environment: Dict[str, str], emit: Callable[..., Any]
-) -> Dict[str, List[str]]:
-    """Directories of the profiles of every expected phase, `{phase: [path of a *_ascend_pt directory]}`.
+class Harvest(NamedTuple):
+    """found: directories of the profiles by phase. parsed: how each came by its output, by the directory's name:
 
-    A directory with raw data and no parsed output is parsed here, in a process of its own with the environment of the
-    program that wrote it. Failure when a phase left nothing behind.
+    {"how": "online" | "offline" | "not at all", "where": directory, "tried": [{"where", "how", "problem"}]}
     """
-    found = {}
-    for phase in plan["expected"]["steps"]:
-        directories = _profiles(os.path.join(run.profile, phase))
-        if not directories:
-            said = messages(run.log)
-            raise Failure(
-                "RunFailed",
-                "the profiler left no data for {}{}".format(phase, ": " + said[-1] if said else ""),
-                "read {}".format(run.log),
-            )
-        for directory in directories:
-            if not os.path.isdir(os.path.join(directory, OUTPUT)):
-                emit(stage="harvest", parse="offline", directory=os.path.basename(directory))
-                _analyse(run, directory, plan["expected"]["export"], environment)
-        found[phase] = directories
-    return found
+
+    found: Dict[str, List[str]]
+    parsed: Dict[str, Parsed]
 
 
-def members(found: Dict[str, List[str]]) -> List[pack.Member]:
+def harvest(run: RunDir, plan: Dict[str, Any], environment: Dict[str, str], emit: Emit) -> Harvest:
+    """Every profile of the expected phases, parsed as far as it can be.
+
+    `environment` is that of the program that wrote it. Failure when a phase left nothing behind.
+    """
+    found = {phase: profiles(run, phase) for phase in plan["expected"]["steps"]}
+    missing = [phase for phase in found if not found[phase]]
+    if len(missing) == len(found) or (missing and not plan["salvage"]):
+        said = messages(run.log)
+        raise Failure(
+            "RunFailed",
+            "the profiler left no data for {}{}".format(missing[0], ": " + said[-1] if said else ""),
+            "read {}".format(run.log),
+        )
+    hand = _Hand(run, plan["expected"]["export"], environment, emit)
+    return Harvest(found, {os.path.basename(path): hand.attend_to(path) for paths in found.values() for path in paths})
+
+
+def settle(run: RunDir, plan: Dict[str, Any], emit: Emit) -> None:
+    """Wait for parsers that outlive the program: as long as a profile is unparsed and they write or compute."""
+    begun = told = changed = time.monotonic()
+    before: Any = None
+    while True:
+        paths = [path for phase in plan["expected"]["steps"] for path in profiles(run, phase)]
+        left = process.of_run(run.id)
+        if not left or not any(parsed.unfinished(path, plan["expected"]["export"]) for path in paths):
+            return
+        now, state = time.monotonic(), (process.ticks(left), _sizes(paths))
+        changed, before = (changed, before) if state == before else (now, state)
+        if now - changed > QUIET_S:
+            return
+        if now - told >= BEAT_S:
+            told = now
+            emit(stage="parse", seconds=round(now - begun))
+        time.sleep(TICK_S)
+
+
+def profiles(run: RunDir, phase: str) -> List[str]:
+    """The directories that the profiler has made for a phase of this run."""
+    directory = os.path.join(run.profile, phase)
+    if not os.path.isdir(directory):
+        return []
+    entries = (entry for entry in os.scandir(directory) if entry.name.endswith("_ascend_pt"))
+    return sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+
+
+def died_while_parsing(run: RunDir, plan: Dict[str, Any], last: Dict[str, Any]) -> bool:
+    """Whether a program whose last report was `last` had recorded everything: its parser can be started again.
+
+    Not with several ranks, because torchrun ends the others in whatever they are doing.
+    """
+    phases = list(plan["expected"]["steps"])
+    if last["stage"] != "parse" or last.get("window") != phases[-1] or len(plan["expected"]["ranks"]) > 1:
+        return False
+    paths = [profiles(run, phase) for phase in phases]
+    return all(found and all(parsed.is_closed(path) for path in found) for found in paths)
+
+
+def check(harvested: Harvest) -> Dict[str, Any]:
+    """The check `parsed`: how the profiles came by their output. Pure."""
+    failed = [how for how in harvested.parsed.values() if how["how"] == "not at all"]
+    if failed:
+        problem, remedy = _told(failed[0])
+        return {"id": "parsed", "verdict": "fail", "message": problem, "remedy": remedy}
+    offline = sorted({how["where"] for how in harvested.parsed.values() if how["how"] == "offline"})
+    message = "by an offline parse in " + ", ".join(offline) if offline else "by the profiler itself"
+    return {"id": "parsed", "verdict": "pass", "message": message, "remedy": ""}
+
+
+def _told(how: Parsed) -> Tuple[str, str]:
+    """What went wrong and what to do, of a profile that could not be parsed."""
+    online, *offline = how["tried"]
+    problem = (offline or [online])[0]["problem"]
+    known = explain([problem])
+    places = ["in place" if attempt["where"] == how["where"] else attempt["where"] for attempt in offline]
+    again = " (parsed anew in vain: {})".format(", ".join(places)) if places else ""
+    return problem + again, known[0].message.remedy if known else "see the end of the host's log"
+
+
+def members(harvested: Harvest, keep_raw: bool) -> List[pack.Member]:
     """(name in the archive, path) of every file to pack; directories keep the names that torch_npu gave them."""
     result: List[pack.Member] = []
-    for phase, directories in found.items():
+    for phase, directories in harvested.found.items():
         for directory in directories:
+            left_out = [] if keep_raw else parsed.raw(directory)
             name = "/".join(("profile_l1", phase, os.path.basename(directory)))
-            result += pack.tree(directory, name, lambda inside: not inside.startswith(RAW_PREFIXES))
+            result += pack.tree(directory, name, _all_but(left_out))
     return result
+
+
+def _all_but(names: List[str]) -> Callable[[str], bool]:
+    return lambda path: path not in names
 
 
 def messages(log: str) -> List[str]:
@@ -61,18 +137,78 @@ def messages(log: str) -> List[str]:
         return [match.group(1).strip() for match in map(_MESSAGE.search, file) if match]
 
 
-def _profiles(directory: str) -> List[str]:
-    if not os.path.isdir(directory):
-        return []
-    return sorted(entry.path for entry in os.scandir(directory) if entry.name.endswith("_ascend_pt"))
+def _sizes(paths: List[str]) -> int:
+    total = 0
+    for path in paths:
+        for folder, _, names in os.walk(path):
+            for name in names:
+                try:
+                    total += os.lstat(os.path.join(folder, name)).st_size
+                except OSError:
+                    continue  # temporary, and gone
+    return total
 
 
-def _analyse(run: RunDir, directory: str, export: List[str], environment: Dict[str, str]) -> None:
-    for export_type in export:
-        subprocess.run(
-            [sys.executable, "-c", _ANALYSE, directory, export_type],
-            cwd=run.work,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            check=False,  # torch_npu's exit status says nothing; the validation looks at what is there
-        )
+class _Hand:
+    """Parses the profiles of one run; what has worked for one is tried first for the next."""
+
+    def __init__(self, run: RunDir, export: List[str], environment: Dict[str, str], emit: Emit) -> None:
+        self._run, self._export, self._environment, self._emit = run, export, environment, emit
+        self._places: Optional[List[elsewhere.Place]] = None
+        self._worked: Optional[elsewhere.Place] = None
+
+    def attend_to(self, directory: str) -> Parsed:
+        """Have the profile parsed, and say how. OSError when what was parsed elsewhere cannot be brought back."""
+        problem = parsed.unfinished(directory, self._export)
+        if not problem:
+            return {"how": "online", "where": directory, "tried": []}
+        hopeless = parsed.hopeless(directory)
+        if hopeless:
+            said = [text for text in messages(self._run.log) if _CALL.match(text)]
+            problem = ": ".join([hopeless, *said[:1]])
+        tried = [{"how": "online", "where": directory, "problem": problem}]
+        if hopeless:
+            return {"how": "not at all", "where": directory, "tried": tried}
+        for place in self._order(directory):
+            where = place.path if place else directory
+            ended = self._at(directory, place)
+            left = parsed.unfinished(directory, self._export)
+            if not left or not (ended.problem or place):
+                # It is parsed; or the parser has nothing to complain of, and there is no more in the data.
+                self._worked = place
+                return {"how": "offline", "where": where, "tried": tried}
+            tried.append({"how": "offline", "where": where, "problem": ended.problem or left})
+            if not ended.movable:
+                break
+        return {"how": "not at all", "where": directory, "tried": tried}
+
+    def _order(self, directory: str) -> Iterator[Optional[elsewhere.Place]]:
+        """Where to try, lazily: where it has worked before, in place (None), on other file systems."""
+        if self._worked:
+            yield self._worked
+        yield None
+        if self._places is None:
+            need = elsewhere.TIMES * elsewhere.raw_bytes(directory)
+            self._places = elsewhere.places(self._run, self._environment, need)
+        yield from (place for place in self._places if place != self._worked)
+
+    def _at(self, directory: str, place: Optional[elsewhere.Place]) -> parse.Ended:
+        if place is None:
+            parse.close_to_others(directory)
+            return self._parse(directory, directory)
+        with contextlib.ExitStack() as stack:
+            try:
+                copy = stack.enter_context(elsewhere.Copy(self._run, directory, place))
+            except OSError as error:
+                return parse.Ended("it cannot be copied to {}: {}".format(place.path, error.strerror), movable=True)
+            ended = self._parse(copy.directory, place.path)
+            if not parsed.unfinished(copy.directory, self._export):
+                copy.bring_back()
+            return ended
+
+    def _parse(self, directory: str, where: str) -> parse.Ended:
+        def beat(seconds: float) -> None:
+            self._emit(stage="harvest", parse="offline", where=where, seconds=round(seconds))
+
+        beat(0)
+        return parse.parse(directory, self._export, self._environment, self._run.work, parse.limit_s(directory), beat)

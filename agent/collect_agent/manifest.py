@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from .events import Event
 from .rundir import RunDir
@@ -24,11 +24,22 @@ def stages(events: List[Event]) -> List[Dict[str, Any]]:
     return entered
 
 
-def phases(events: List[Event]) -> Dict[str, Dict[str, Any]]:
+def phases(events: List[Event], others: Sequence[List[Event]] = ()) -> Dict[str, Dict[str, Any]]:
     """Per profile (prefill, decode, both, forward): the steps of warm-up and window, seconds each, in order.
 
     `warmup_kinds` and `step_kinds` name what each step was; in `both` a window holds prefill and decode steps.
+    `others`: the reports of rank 1, 2, ...: their steps stand under `ranks`, and `recompiles` is the most of any rank.
     """
+    result = _steps(events)
+    for rank, told in enumerate(others, 1):
+        for window, steps in _steps(told).items():
+            if window in result:
+                result[window].setdefault("ranks", {})[str(rank)] = steps
+                result[window]["recompiles"] = max(result[window]["recompiles"], steps["recompiles"])
+    return result
+
+
+def _steps(events: List[Event]) -> Dict[str, Dict[str, Any]]:
     result: Dict[str, Dict[str, Any]] = {}
     for event in events:
         if event["stage"] not in ("warmup", "profile") or "seconds" not in event:
@@ -45,8 +56,20 @@ def phases(events: List[Event]) -> Dict[str, Dict[str, Any]]:
 
 
 def reported(events: List[Event], stage: str, key: str) -> Any:
-    """The last value of `key` that the worker reported in `stage`, or None."""
-    return next((event[key] for event in reversed(events) if event["stage"] == stage and key in event), None)
+    """The last value of `key` that the worker, or its rank 0, reported in `stage`, or None."""
+    told = (event for event in reversed(events) if event["stage"] == stage and "rank" not in event)
+    return next((event[key] for event in told if key in event), None)
+
+
+def proof(events: List[Event], seen: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """What the program said of its device, and what was `seen` on it; `ranks`: what rank 1, 2, ... said of theirs."""
+    told = [event for event in events if event["stage"] == "import" and "device" in event]
+    others = sorted((dict(event["device"], rank=event["rank"]) for event in told if "rank" in event), key=_rank)
+    return dict(reported(events, "import", "device") or {}, presence=seen, **({"ranks": others} if others else {}))
+
+
+def _rank(entry: Dict[str, Any]) -> int:
+    return int(entry["rank"])
 
 
 def container(plan: Dict[str, Any]) -> Any:
@@ -62,9 +85,13 @@ def document(
     proof: Dict[str, Any],
     window_phases: Dict[str, Dict[str, Any]],
     verdict: Dict[str, Any],
+    parsed: Dict[str, Dict[str, Any]],
     files: List[Dict[str, Any]],
 ) -> Dict[str, Any]:
-    """The manifest.json of the archive. `files`: path, size (bytes), sha256 of every other member."""
+    """The manifest.json of the archive. `parsed`: see `harvest.Harvest`.
+
+    `files`: path, size (bytes), sha256 of every other member.
+    """
     versions = dict(
         plan["versions"], python=platform.python_version(), **(reported(events, "import", "versions") or {})
     )
@@ -85,6 +112,6 @@ def document(
         "stages": stages(events),
         "verdict": verdict["verdict"],
         "checks": verdict["checks"],
-        "profiles": verdict["profiles"],
+        "profiles": [dict(p, parsed=parsed.get(p["directory"].rpartition("/")[2])) for p in verdict["profiles"]],
         "files": files,
     }

@@ -37,8 +37,8 @@ def tell(moments: Sequence[Moment], held: Sequence[Dict[str, Any]]) -> List[Dict
     """What was seen at every moment, as it goes into the manifest. Pure. {"when", "error"}, or
 
     {"when", "own": [pid on our devices], "elsewhere": [{"pid", "label"} of ours on others], "strangers": [{"pid",
-    "name", "memory_mb", "label"}], "unexplained_mb": most memory that no listed process explains, "limited": whether
-    others may be there without being listed}.
+    "name", "memory_mb", "label"}], "idle": [label of a device of ours that nothing of ours is on], "unexplained_mb":
+    most memory that no listed process explains, "limited": whether others may be there without being listed}.
 
     In a container npu-smi may show ids of the host's namespace. Where it never shows one of ours, the process that is
     on each device right after our load is taken for ours, because we know that one of ours is there.
@@ -58,10 +58,13 @@ def tell(moments: Sequence[Moment], held: Sequence[Dict[str, Any]]) -> List[Dict
 def _told(moment: Moment, own: Set[int], ids: Set[int], before: Dict[int, int]) -> Dict[str, Any]:
     inside = moment["in_container"]
     ours: List[int] = []
+    idle: List[str] = []
     elsewhere, strangers = [], []
     unexplained, limited = 0, inside
     for device in moment["devices"]:
         here = device.logic in ids
+        if here and not any(_is_own(row, own, inside) for row in device.processes):
+            idle.append(device.label)
         for row in device.processes:
             if _is_own(row, own, inside):
                 ours += [row.pid] if here else []
@@ -77,6 +80,7 @@ def _told(moment: Moment, own: Set[int], ids: Set[int], before: Dict[int, int]) 
         "own": sorted(set(ours)),
         "elsewhere": elsewhere,
         "strangers": strangers,
+        "idle": idle,
         "unexplained_mb": unexplained,
         "limited": limited,
     }
@@ -113,7 +117,9 @@ def _judged(seen: Sequence[Dict[str, Any]], allow_shared: bool) -> Tuple[str, st
     hidden = max(moment["unexplained_mb"] for moment in looked)
     if hidden > HIDDEN_MB:
         return "warn", "{:.1f} GB are in use that no process explains: somebody may be hidden".format(hidden / 1e3), ""
-    if not limited and not looked[0]["own"]:
-        return "fail", "our own process is not on the device that it was given", "compare `npu-smi info -m` by hand"
+    if not limited and looked[0]["idle"]:
+        where = ", ".join(looked[0]["idle"])
+        message = "our own process is not on the device that it was given: {}".format(where)
+        return "fail", message, "compare `npu-smi info -m` by hand"
     seen_by = ", as far as can be seen from here" if limited else ""
     return "pass", "nobody else was on the device, after the load and after every window" + seen_by, ""

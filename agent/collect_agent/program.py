@@ -9,16 +9,21 @@ import contextlib
 import json
 import os
 import select
+import socket
 import subprocess
 import sys
-from typing import Any, BinaryIO, Dict, Iterator, Optional
+import time
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional
 
 from . import events, lease, process
+from .ranks import Ranks
 from .rundir import RunDir
 
-TICK_S = 0.5
+TICK_S, BEAT_S = 0.5, 5.0
 # torch_npu.profiler becomes a no-op when one of these is set (torch_npu 2.13.0).
 HARMFUL_VARIABLES = ("PROFILING_MODE", "PROFILER_SAMPLECONFIG")
+# Of a job that the session belongs to: torch_npu would take its rank for ours, and hide its own warnings.
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 # What has been compiled, for the next run as well: CANN puts it into ~/atc_data otherwise, the others into ~ and /tmp.
 CACHE_VARIABLES = ("ASCEND_CACHE_PATH", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 # The most that a pipe of an ordinary user holds (/proc/sys/fs/pipe-max-size), and far more than a report has.
@@ -43,19 +48,22 @@ REPORTS: Dict[str, Dict[str, Any]] = {
 
 
 class Program:
-    """The running program and the pipe on which it reports."""
+    """The running program, the pipe on which it reports, and a gate for each of its ranks."""
 
-    def __init__(self, popen: "subprocess.Popen[bytes]", pipe: BinaryIO, gate: int) -> None:
-        self.popen, self.pipe, self._gate = popen, pipe, gate
+    def __init__(self, popen: "subprocess.Popen[bytes]", pipe: BinaryIO, gates: List[int]) -> None:
+        self.popen, self.pipe, self._gates = popen, pipe, gates
+        self.ranks = Ranks(len(gates))
 
     def let_go_on(self) -> None:
         """It waits for this after a report of a stage that is a gate (`events.GATES`)."""
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._gate, b"\n")
+        for gate in self._gates:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(gate, b"\n")
 
     def close(self) -> None:
         self.pipe.close()
-        os.close(self._gate)
+        for gate in self._gates:
+            os.close(gate)
 
 
 def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[str, str]:
@@ -64,7 +72,7 @@ def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[s
     What CANN and Python would leave in the home and in the user's directories goes to the run's and the agent's own.
     """
     result = dict(os.environ, **plan["env"])
-    for name in (*HARMFUL_VARIABLES, events.PIPE_VARIABLE, events.GATE_VARIABLE):
+    for name in (*HARMFUL_VARIABLES, *RANK_VARIABLES, events.PIPE_VARIABLE, events.GATE_VARIABLE):
         result.pop(name, None)
     result["PYTHONUNBUFFERED"] = result["PYTHONDONTWRITEBYTECODE"] = "1"
     result["ASCEND_WORK_PATH"] = run.work  # CANN's logs, kernel_meta, ...; a profiler with a directory keeps to its own
@@ -80,26 +88,43 @@ def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[s
 def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
     """Start the plan's program on the leased device, and no other; it inherits the lease and dies with us."""
     readable, writable = os.pipe()
-    gate, opener = os.pipe()
-    names = {"python": sys.executable, "agent": os.path.abspath(sys.argv[0]), "run": run.path}
+    gates, openers = zip(*(os.pipe() for _ in plan["expected"]["ranks"]))
+    names = {
+        "python": sys.executable,
+        "agent": os.path.abspath(sys.argv[0]),
+        "run": run.path,
+        "port": _free_port(),
+    }
+    told = {events.PIPE_VARIABLE: str(writable), events.GATE_VARIABLE: ",".join(map(str, gates))}
     popen = subprocess.Popen(
         [part.format(**names) for part in plan["argv"]],
         cwd=run.work,
-        env=dict(
-            environment(run, plan, held), **{events.PIPE_VARIABLE: str(writable), events.GATE_VARIABLE: str(gate)}
-        ),
+        env=dict(environment(run, plan, held), **told),
         stdin=subprocess.DEVNULL,
-        pass_fds=(writable, gate, *held.descriptors),
+        pass_fds=(writable, *gates, *held.descriptors),
         preexec_fn=process.die_with_parent,
     )
-    os.close(writable)
-    os.close(gate)
-    return Program(popen, os.fdopen(readable, "rb"), opener)
+    for descriptor in (writable, *gates):
+        os.close(descriptor)
+    return Program(popen, os.fdopen(readable, "rb"), list(openers))
+
+
+def _free_port() -> int:
+    """For the ranks of a program to meet at; what another takes in between ends the run with torchrun's own words."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 def reports(program: Program) -> Iterator[events.Event]:
-    """What the program reports until it has ended (a child that it left behind may hold the pipe open, and write)."""
+    """What the program reports until it has ended (a child that it left behind may hold the pipe open, and write).
+
+    Failure when some of its ranks have ended, and the others wait for them.
+    """
     rest = b""
+    last: events.Event = {"stage": ""}
+    heard = told = time.monotonic()
     while True:
         ended = program.popen.poll() is not None
         if select.select([program.pipe], [], [], 0 if ended else TICK_S)[0]:
@@ -108,7 +133,15 @@ def reports(program: Program) -> Iterator[events.Event]:
                 return
             *lines, rest = (rest + data).split(b"\n")
             rest = rest if len(rest) < PIPE_BYTES else b""
-            yield from filter(None, map(report, lines))
+            for event in filter(None, map(program.ranks.hear, filter(None, map(report, lines)))):
+                last, heard = event, time.monotonic()
+                told = heard
+                yield event
+        elif not ended:
+            program.ranks.miss()
+            if last["stage"] == "parse" and time.monotonic() - told >= BEAT_S:
+                told = time.monotonic()
+                yield dict(last, seconds=round(told - heard))  # the parser itself only turns its cursor
         if ended:
             return
 
@@ -124,6 +157,7 @@ def report(line: bytes) -> Optional[events.Event]:
     if known is None:
         return None
     fields = {name: shape for name, shape in known.items() if name in told or stage != "import"}
+    fields.update({"rank": int} if "rank" in told else {})
     return dict(_picked(told, fields), stage=stage) if _fits(told, fields) else None
 
 

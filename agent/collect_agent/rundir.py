@@ -10,6 +10,7 @@ from typing import Any, Dict
 from . import events
 
 ARCHIVE = "profile_l1.tar.gz"
+PARTIAL = "profile_l1.partial.tar.gz"  # of a profile that is not valid
 ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{6}")  # of a run: when it was asked for, and something random
 RESERVE_BYTES = 256 * 1024  # given back to a full disk, so that the end of the run can still be told
 
@@ -29,6 +30,8 @@ class RunDir:
         self.work = self._in("work")
         self.profile = self._in("profile")
         self.archive = self._in(ARCHIVE)
+        self.partial = self._in(PARTIAL)
+        self.copies = self._in("copies")
         self.reserve = self._in("reserve")
         # In a container: what the run asks its keeper on the host, what that answers, and who carries it.
         self.asked = self._in("asked.jsonl")

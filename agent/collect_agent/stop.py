@@ -8,7 +8,7 @@ import signal
 import time
 from typing import List
 
-from . import events, ownership, process
+from . import elsewhere, events, ownership, process
 from .failure import Failure
 from .rundir import RunDir
 
@@ -30,6 +30,7 @@ def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
     while _is_alive(run) and time.monotonic() < until:
         time.sleep(0.05)
     left = process.end(run.id, grace_s=0.0)
+    elsewhere.remove_copies(run)
     ownership.give_back(run)
     if not left and _is_alive(run):
         raise Failure(

@@ -16,9 +16,9 @@ import traceback
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from . import acquire, borrow, events, lease, manifest, ownership, presence, process, program, remains, remedies
+from . import acquire, borrow, events, lease, manifest, ownership, presence, process, program, ranks, remains, remedies
 from .failure import Failure
-from .rundir import ARCHIVE, RunDir
+from .rundir import RunDir
 
 TICK_S = 0.5
 GRACE_S = 5.0
@@ -54,6 +54,8 @@ def supervise(run: RunDir) -> int:
         os.unlink(run.reserve)
     with contextlib.suppress(OSError):
         remains.restore_log(run)
+        if end["status"] == "failed" and "files" not in end:
+            remains.tidy_log(run)
     if end["status"] == "failed":
         remains.trim(run)
     ownership.give_back(run)
@@ -76,44 +78,54 @@ def _pipeline(
     try:
         worker = program.start(run, plan, held)
         # The worker has a model to load: what comes after it is imported meanwhile.
-        from . import archive, harvest, pack, validate
+        from . import archive, elsewhere, harvest, pack, validate
 
-        _follow_worker(run, worker, journal, held.devices, lambda when: moments.append(look(when)))
+        _follow_worker(run, plan, worker, journal, held.devices, lambda when: moments.append(look(when)))
+        harvest.settle(run, plan, journal.write)
     finally:
         process.end(run.id, grace_s=GRACE_S)  # nothing of the run may be on a device whose lease is given back
         held.release()
 
     journal.write(stage="harvest")
     remains.restore_log(run)
-    found = harvest.harvest(run, plan, program.environment(run, plan, held), emit=journal.write)
+    try:
+        harvested = harvest.harvest(run, plan, program.environment(run, plan, held), emit=journal.write)
+    finally:
+        elsewhere.remove_copies(run)
+    remains.tidy_log(run)
 
     journal.write(stage="validate")
-    phases = manifest.phases(journal.events)
+    phases = manifest.phases(journal.events, worker.ranks.told[1:])
     verdict = validate.validate(run.profile, dict(plan["expected"], since=started, warmup=phases))
     seen = presence.tell(moments, held.devices)
-    verdict["checks"].append(presence.check(seen, allow_shared=plan["allow_shared"]))
+    verdict["checks"] += [presence.check(seen, allow_shared=plan["allow_shared"]), harvest.check(harvested)]
     complaints = _complaints(verdict)
-    if complaints:
-        raise Failure(
-            "ProfileInvalid",
-            "the profile is not valid: " + "; ".join(message for message, _ in complaints),
-            "; ".join([remedy for _, remedy in complaints[:1]] + ["the data are kept on the host in " + run.profile]),
-        )
+    failure = Failure(
+        "ProfileInvalid",
+        "the profile is not valid: " + "; ".join(message for message, _ in complaints),
+        "; ".join(remedy for _, remedy in complaints[:1]) + remains.kept(run),
+    )
+    if complaints and not plan["salvage"]:
+        raise failure
 
     journal.write(stage="pack")
-    proof = dict(manifest.reported(journal.events, "import", "device") or {}, presence=seen)
+    proof = manifest.proof(journal.events, seen)
+    target = run.partial if complaints else run.archive
     packed = pack.pack(
-        harvest.members(found),
-        run.archive,
-        manifest=lambda files: manifest.document(run, plan, journal.events, proof, phases, verdict, files),
+        harvest.members(harvested, plan["keep_raw"]),
+        target,
+        manifest=lambda files: manifest.document(
+            run, plan, journal.events, proof, phases, verdict, harvested.parsed, files
+        ),
         on_progress=_Pace(journal, "pack"),
     )
     journal.write(stage="check")
-    archive.check_archive(run.archive)
+    archive.check_archive(target)
     log_size, log_sha256 = archive.digest_file(run.log)
     return {
+        **({"status": "failed", "error": failure.to_json()} if complaints else {}),
         "files": [
-            {"name": ARCHIVE, "size": packed["size"], "sha256": packed["sha256"]},
+            {"name": os.path.basename(target), "size": packed["size"], "sha256": packed["sha256"]},
             {"name": os.path.basename(run.log), "size": log_size, "sha256": log_sha256},
         ],
     }
@@ -121,6 +133,7 @@ def _pipeline(
 
 def _follow_worker(
     run: RunDir,
+    plan: Dict[str, Any],
     worker: program.Program,
     journal: events.Journal,
     devices: List[lease.Device],
@@ -128,13 +141,15 @@ def _follow_worker(
 ) -> None:
     """Relay the worker's events until it has ended; Failure when it did not end well.
 
-    At its gates, with their names, `look` is called.
+    At its gates, with their names, `look` is called. One that dies in its parser has recorded all that it had to.
     """
+    from . import harvest
+
     error: Optional[Dict[str, str]] = None
     with contextlib.closing(worker):
         for event in program.reports(worker):
             if event["stage"] == "error":
-                error = {key: event[key] for key in ("kind", "message", "remedy")}
+                error = error or {key: event[key] for key in ("kind", "message", "remedy")}
             else:
                 _prove(event, devices)
                 journal.write(**event)
@@ -144,8 +159,11 @@ def _follow_worker(
     status = worker.popen.wait()
     if error:
         raise Failure(**error)
-    if status:
-        raise Failure("RunFailed", _death(status, run.log), "read {}".format(run.log))
+    if status and harvest.died_while_parsing(run, plan, journal.events[-1]):
+        look("recorded")
+        journal.write(stage="recorded", died=_death(status, run.log))
+    elif status:
+        raise Failure("RunFailed", _death(status, run.log), "read {}".format(run.log) + remains.kept(run))
 
 
 def _prove(event: events.Event, devices: List[lease.Device]) -> None:
@@ -250,7 +268,7 @@ def _death(status: int, log: str) -> str:
     else:
         how = "ended with exit status {}".format(status)
     lines = [line for line in _tail(log) if line.strip()]
-    cause = remedies.cann_error(lines) or (lines[-1] if lines else "")
+    cause = remedies.cann_error(lines) or ranks.death(lines) or (lines[-1] if lines else "")
     return "the profiling process {}{}".format(how, cause and ": " + cause)
 
 

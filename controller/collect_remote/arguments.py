@@ -51,6 +51,8 @@ def parser() -> argparse.ArgumentParser:
     _add_profiler(main.add_argument_group("torch_npu.profiler"))
     output = main.add_argument_group("output")
     output.add_argument("--out", type=Path, metavar="DIR", help="default: profiles/<host>/<model>/<run id>")
+    output.add_argument("--keep-raw", action="store_true", help="put what the profiler recorded into the archive too")
+    output.add_argument("--salvage", action="store_true", help="bring what there is of a profile that is not valid")
     output.add_argument("--dry-run", action="store_true", help="show device and plan, change nothing")
     others = main.add_subparsers(title="other commands", metavar="COMMAND", parser_class=_Parser)
 

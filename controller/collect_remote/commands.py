@@ -48,6 +48,8 @@ def collect(options: argparse.Namespace) -> int:
         export=options.export,
         timeout=options.timeout,
         reconnect_for=options.reconnect_for,
+        keep_raw=options.keep_raw,
+        salvage=options.salvage,
         out=options.out,
     )
     host = inventory.load(options.inventory or Path("inventory.yaml")).host(request.host)

@@ -42,4 +42,5 @@ def need(request: Request, window: Window) -> Need:
         (request.profile_memory, PROFILE_MEMORY),
     ):
         raw *= factor if asked else 1
-    return Need(max(LEAST_BYTES, TIMES * raw), TIMES * WINDOW_FILES * len(counts))
+    raw *= request.rank_count
+    return Need(max(LEAST_BYTES, TIMES * raw), TIMES * WINDOW_FILES * len(counts) * request.rank_count)

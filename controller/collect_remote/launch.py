@@ -72,6 +72,8 @@ def document(
         "visible_devices": facts.visible_devices,
         "container": facts.box_document,
         "allow_shared": request.allow_shared,
+        "keep_raw": request.keep_raw,
+        "salvage": request.salvage,
         "wait_s": request.wait,
         "files": dict(plan.files),
         "argv": list(plan.argv),

@@ -152,6 +152,12 @@ def _detail(event: Event) -> str:
         return f"{'; '.join(event['reasons'])} ({event['left_s']} s left)"
     if event["stage"] in ("warmup", "profile") and "step" in event:
         return f"{event['kind']} step {event['step']} of {event['of']}, {event['seconds'] * 1e3:.1f} ms"
+    if event["stage"] == "harvest" and "parse" in event:
+        return f"parsing {event['parse']} in {event['where']}, {event['seconds']:.0f} s"
+    if event["stage"] == "parse" and "seconds" in event:
+        return f"{event['seconds']:.0f} s"
+    if "died" in event:
+        return f"{event['died']}; it is parsed anew"
     if event.get("of") and event.get("bytes") == event["of"]:
         return f"{event['of'] / 1e6:.1f} MB"
     return ""

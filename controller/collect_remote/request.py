@@ -42,7 +42,8 @@ class Request:
 
     `devices`, `device_count`, `max_used`, `allow_health`: see `collect_agent.npu.Wish`. `wait`: seconds to wait for a
     free device. `timeout`: seconds for the run on the host, from the moment it has its device. `reconnect_for`: seconds
-    to try to get a lost connection back.
+    to try to get a lost connection back. `keep_raw`: the profiler's raw data go into the archive too. `salvage`: bring
+    what there is of a profile that is not valid, under a name that says so.
     UsageError for a device that is written in no known way, too many of them, or none.
     """
 
@@ -65,6 +66,8 @@ class Request:
     export: str = "text"
     timeout: float = 3600.0
     reconnect_for: float = 600.0
+    keep_raw: bool = False
+    salvage: bool = False
     out: Path | None = None
 
     def __post_init__(self) -> None:
@@ -80,6 +83,11 @@ class Request:
                     f"{name!r} does not name a device",
                     'name it by its NPU ("3"), NPU and chip ("3.1") or logic id ("logic:7")',
                 )
+
+    @property
+    def rank_count(self) -> int:
+        """One process a device."""
+        return max(self.device_count, len(self.devices))
 
     @property
     def wish(self) -> Wish:

@@ -52,6 +52,12 @@ def place(host: str, model: str, run_id: str, out: Path | None = None) -> Place:
     return Place(final, root / ".incoming" / f"{run_id}.{secrets.token_hex(3)}", latest)
 
 
+def partial(where: Place) -> Place:
+    """Where what is not valid goes: never under the name of a result, and `latest` is none of it."""
+    final = where.final if where.latest is None else where.final.with_name(where.final.name + ".partial")
+    return Place(final, where.incoming, None)
+
+
 @contextlib.contextmanager
 def incoming(where: Place) -> Any:
     """Make the growing directory; it is gone afterwards, published or not. StorageError when it cannot be made."""

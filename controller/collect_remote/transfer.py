@@ -14,7 +14,7 @@ from .errors import StorageError, TransferError, UnreachableError, from_agent, s
 from .remote import Stream
 from .run import Run, events
 from .tenacity import Tenacity
-from .wire import Sent, sent_files
+from .wire import LOG, Sent, sent_files
 
 STALL_S = 60.0
 MARGIN_BYTES = 16 * 1024 * 1024
@@ -51,7 +51,7 @@ def _rest(run: Run, files: Sequence[Sent], sink: Sink, on_progress: Callable[[in
             raise UnreachableError("the connection broke")
         if header and header["stage"] == "end":
             raise from_agent(header["error"])
-        if header is None or header.get("offset") != begin or sent_files(header.get("files")) != files:
+        if header is None or header.get("offset") != begin or sent_files(header.get("files"), _archive(files)) != files:
             raise TransferError("the host does not send what it announced", f"look at {run.directory} there")
         for block in stream.blocks(total - begin, STALL_S):
             sink.write(block)
@@ -128,6 +128,10 @@ class Sink:
             self._file.close()
         if self._digest.hexdigest() != self._entry.sha256:
             self._bad.append(self._entry.name)
+
+
+def _archive(files: Sequence[Sent]) -> str:
+    return next(file.name for file in files if file.name != LOG)
 
 
 def _make_room(directory: Path, size: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from collect_agent.events import Event
-from collect_agent.rundir import ARCHIVE
+from collect_agent.rundir import ARCHIVE, PARTIAL
 
 from .errors import ProfileInvalid, TransferError, one_line
 from .shape import ANY_NAME, Maybe, TooDeep, count, misfit, parsed
@@ -29,9 +30,9 @@ EVENTS: dict[str, dict[str, Any]] = {
     "import": {"versions": Maybe({ANY_NAME: _TEXT}), "device": Maybe(dict)},
     "warmup": _STEP,
     "profile": _STEP,
-    "parse": {"window": _TEXT},
-    "recorded": {"window": _TEXT},
-    "harvest": {"parse": _TEXT, "directory": _TEXT},
+    "parse": {"window": _TEXT, "seconds": Maybe(float)},
+    "recorded": {"window": _TEXT, "died": _TEXT},
+    "harvest": {"parse": _TEXT, "where": _TEXT, "seconds": Maybe(float)},
     "pack": {"bytes": Maybe(count), "of": Maybe(count)},
     "end": {"status": str, "directory": _TEXT, "files": Maybe([dict]), "error": Maybe(_ERROR), "log": Maybe([str])},
     "stop": {"left": [count]},
@@ -51,7 +52,7 @@ _LISTED = {
     **dict.fromkeys(("seconds", "silent_s", "orphan_s"), Maybe(float)),
     "bytes": count,
     "processes": count,
-    "expected": Maybe({"steps": {PLAIN: count}}),
+    "expected": Maybe({"steps": {PLAIN: count}, "ranks": [count]}),
 }
 
 
@@ -61,7 +62,7 @@ def _shown(value: Any) -> bool:
 
 
 _MANIFEST = {
-    "profiles": [{"phase": _shown, "checks": [dict]}],
+    "profiles": [{"phase": _shown, "rank": Maybe(count), "checks": [dict]}],
     "checks": [dict],
     "phases": {PLAIN: {"step_seconds": [float], "step_kinds": [_shown], "warmup_seconds": [float]}},
     "devices": [{"label": _shown, "name": _shown}],
@@ -139,10 +140,10 @@ def _listed(told: Mapping[str, Any]) -> Listed:
     return Listed(**{**fields, "message": one_line(told["message"])})
 
 
-def sent_files(announced: Any) -> tuple[Sent, ...]:
-    """The files of a finished run: the archive and the log, once each. TransferError for anything else."""
+def sent_files(announced: Any, archive: str = ARCHIVE) -> tuple[Sent, ...]:
+    """The files of a run that has ended: its archive and its log, once each. TransferError for anything else."""
     good = misfit(announced, [_FILE]) is None
-    if not good or sorted(file["name"] for file in announced) != sorted((ARCHIVE, LOG)):
+    if not good or sorted(file["name"] for file in announced) != sorted((archive, LOG)):
         raise TransferError(
             f"the host announces files that are none of a run: {one_line(repr(announced))}",
             "do not trust this host before you know why",
@@ -156,14 +157,7 @@ def checked_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     `asked` is the document that the run was started with. TransferError for another run's or a malformed manifest,
     ProfileInvalid when the host sends what it does not call valid.
     """
-    if not isinstance(manifest, dict):
-        raise TransferError("the archive's manifest is none", "run the command again; if it stays so, do not trust it")
-    for key in ("run_id", "host", "model", "expected"):
-        if manifest.get(key) != asked[key]:
-            raise TransferError(
-                f"the archive is not the one of this run: its {key} is {one_line(repr(manifest.get(key)))}",
-                "run the command again; if it stays so, do not trust this host",
-            )
+    _require_this_run(manifest, asked)
     if manifest.get("verdict") != "valid":
         raise ProfileInvalid(
             f"the host sent a profile that it calls {one_line(repr(manifest.get('verdict')))}", "run the command again"
@@ -173,12 +167,32 @@ def checked_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
     return dict(manifest)
 
 
+def partial_manifest(manifest: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of what there is of a profile that is not valid, if it is of this run and says so."""
+    _require_this_run(manifest, asked)
+    if manifest.get("verdict") not in ("invalid", "unproven"):
+        raise TransferError(f"the host sent a part of a profile as {PARTIAL} and calls it valid", "run it again")
+    return dict(manifest)
+
+
+def _require_this_run(manifest: Any, asked: Mapping[str, Any]) -> None:
+    if not isinstance(manifest, dict):
+        raise TransferError("the archive's manifest is none", "run the command again; if it stays so, do not trust it")
+    for key in ("run_id", "host", "model", "expected"):
+        if manifest.get(key) != asked[key]:
+            raise TransferError(
+                f"the archive is not the one of this run: its {key} is {one_line(repr(manifest.get(key)))}",
+                "run the command again; if it stays so, do not trust this host",
+            )
+
+
 def _is_whole(manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     if misfit(manifest, _MANIFEST) is not None:
         return False
     steps, windows = asked["expected"]["steps"], manifest["phases"]
+    profiles = {(profile["phase"], profile.get("rank") or 0) for profile in manifest["profiles"] if profile["checks"]}
     return (
-        {profile["phase"] for profile in manifest["profiles"] if profile["checks"]} == set(steps)
+        profiles == set(itertools.product(steps, asked["expected"]["ranks"]))
         and set(steps) <= set(windows)
         and all(len(w["step_seconds"]) == len(w["step_kinds"]) for w in windows.values())
         and all(windows[phase]["warmup_seconds"] for phase in steps)

@@ -49,7 +49,7 @@ def profiler_info(facts: Facts) -> Result:
 def configuration(facts: Facts) -> Result:
     if facts.info is None:
         return absent("no profiler_info*.json to read it from")
-    level, metrics, export = facts.info.level, facts.info.metrics, facts.info.export
+    level, metrics, export = facts.info.level, facts.info.metrics, facts.exports
     figures: Dict[str, Any] = {"level": level, "metrics": metrics, "export": list(export)}
     if level != facts.asked.level:
         return failed("collected at %s, asked for %s" % (level, facts.asked.level), **figures)
@@ -97,7 +97,7 @@ def files(facts: Facts) -> Result:
     must, usual = _wanted(facts) if facts.exports_text else ([], [])
     missing = [name for name in must if not facts.has(name)]
     databases = [name for name in facts.output(".db") if name.startswith("ascend_pytorch_profiler")]
-    if facts.info and "db" in facts.info.export and not databases:
+    if "db" in facts.exports and not databases:
         missing.append("ascend_pytorch_profiler*.db")
     if facts.exports_text and facts.has("trace_view.json") and len(found) == 1:
         return failed(

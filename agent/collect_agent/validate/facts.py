@@ -213,8 +213,16 @@ class Facts:
         return self.info.rank if self.info.rank is not None else self.info.stated_rank
 
     @property
+    def exports(self) -> Tuple[str, ...]:
+        """What it was parsed as: by its configuration, or anew, as text in place of a database."""
+        kinds = self.info.export if self.info else ()
+        if "text" not in kinds and self.has("kernel_details.csv"):
+            return ("text", "db") if self.output(".db") else ("text",)
+        return kinds
+
+    @property
     def exports_text(self) -> bool:
-        return "text" in self.info.export if self.info else not self.output(".db") or bool(self.output(".csv"))
+        return "text" in self.exports if self.info else not self.output(".db") or bool(self.output(".csv"))
 
     @property
     def level0(self) -> bool:

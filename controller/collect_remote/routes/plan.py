@@ -11,9 +11,9 @@ from typing import Any
 class Plan:
     """How to get a profile out of a program.
 
-    files: text by path relative to the run directory. argv: may name {python}, {agent} and {run}. env: what the
-    route adds to the environment that the survey captured. expected: what the validation will hold the result against
-    (level, aic_metrics, export, steps by phase, ranks).
+    files: text by path relative to the run directory. argv: may name {python}, {agent}, {run}, and {port}, one that is
+    free. env: what the route adds to the environment that the survey captured. expected: what the validation will hold
+    the result against (level, aic_metrics, export, steps by phase, ranks).
     """
 
     route: str

@@ -19,6 +19,7 @@ def plan(request: Request, window: Window, model: ModelSpec) -> Plan:
     if adapter.endswith(".py"):
         files[USER_ADAPTER] = adapter_source(Path(adapter))
         adapter = USER_ADAPTER
+    ranks = request.rank_count
     profiled = {
         "phase": window.phase,
         "steps": window.steps,
@@ -36,13 +37,21 @@ def plan(request: Request, window: Window, model: ModelSpec) -> Plan:
     return Plan(
         route="template",
         files=files,
-        argv=("{python}", "{agent}", "work", "{run}"),
+        argv=("{python}", *(_torchrun(ranks) if ranks > 1 else ()), "{agent}", "work", "{run}"),
         env={},
         expected={
             "level": f"Level{request.level}",
             "aic_metrics": request.aic_metrics if request.level else "AiCoreNone",
             "export": [request.export],
             "steps": window.step_counts,
-            "ranks": [0],
+            "ranks": list(range(ranks)),
         },
+    )
+
+
+def _torchrun(ranks: int) -> tuple[str, ...]:
+    """One process a device, on this host alone. With a port of its own: --standalone was 29400 for everybody once."""
+    return (
+        *("-m", "torch.distributed.run", "--nnodes=1", f"--nproc-per-node={ranks}"),
+        *("--master-addr=127.0.0.1", "--master-port={port}"),
     )

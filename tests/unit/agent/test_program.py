@@ -95,9 +95,34 @@ subprocess.Popen(["yes"], stdout=fd)
 
 def begin(tmp_path: Path, code: str) -> program.Program:
     run = RunDir(str(tmp_path / "runs" / RUN_ID))
-    plan = {"files": {"code.py": code}, "argv": ["{python}", "{run}/code.py"], "env": {}}
+    plan = {"files": {"code.py": code}, "argv": ["{python}", "{run}/code.py"], "env": {}, "expected": {"ranks": [0]}}
     run.create(plan)
     return program.start(run, plan, lease.Leases([{"logic": 0}], []))
+
+
+PARSES = (
+    SAY
+    + """
+import time
+say(b'{"stage": "parse", "window": "both"}', b'')
+time.sleep(1)
+say(b'{"stage": "load"}', b'')
+time.sleep(0.6)
+"""
+)
+
+
+def test_a_parser_at_work_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "TICK_S", 0.05)
+    monkeypatch.setattr(program, "BEAT_S", 0.3)
+    running = begin(tmp_path, PARSES)
+    told = list(program.reports(running))
+    running.popen.wait()
+    running.pipe.close()
+    assert told[0] == {"stage": "parse", "window": "both"}
+    assert told[-1] == {"stage": "load"}, "nothing is told of other stages"
+    assert len(told) >= 4
+    assert all(event["window"] == "both" and "seconds" in event for event in told[1:-1])
 
 
 def test_reports_come_through_garbage(tmp_path: Path) -> None:

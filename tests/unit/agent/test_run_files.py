@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import os
@@ -18,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collect_agent import events, follow, harvest, manifest, process, remains, send, supervise
+from collect_agent import events, follow, manifest, process, remains, send, supervise
 from collect_agent.rundir import RunDir
 
 PLAN: dict[str, Any] = {"files": {"request.json": "{}"}}
@@ -29,6 +28,16 @@ def run(tmp_path: Path) -> RunDir:
     run = RunDir(str(tmp_path / "runs" / "r1"))
     run.create(PLAN)
     return run
+
+
+def test_a_rank_that_recompiles_spoils_the_window() -> None:
+    def told(recompiles: int) -> list[dict[str, Any]]:
+        event = {"stage": "profile", "window": "both", "kind": "decode", "seconds": 0.1, "recompiles": recompiles}
+        return [event]
+
+    found = manifest.phases(told(0), [told(0), told(2)])
+    assert found["both"]["recompiles"] == 2
+    assert {rank: steps["recompiles"] for rank, steps in found["both"]["ranks"].items()} == {"1": 0, "2": 2}
 
 
 def test_a_journal_numbers_its_events(run: RunDir) -> None:
@@ -80,21 +89,6 @@ def test_phases_keep_warm_up_and_window_apart() -> None:
             "recompiles": 1,
         }
     }
-
-
-def test_the_parser_gets_the_programs_environment(run: RunDir, tmp_path: Path) -> None:
-    (tmp_path / "torch_npu" / "profiler").mkdir(parents=True)
-    (tmp_path / "torch_npu" / "profiler" / "profiler.py").write_text(
-        "import os\n"
-        "def analyse(directory, export_type):\n"
-        "    open(os.path.join(directory, export_type), 'w').write(repr(dict(os.environ)))\n"
-    )
-    raw = Path(run.profile, "both", "x_ascend_pt")
-    raw.mkdir(parents=True)
-    plan = {"expected": {"steps": {"both": 6}, "export": ["text"]}}
-    given_to = {"PYTHONPATH": str(tmp_path), "MINE": "1"}
-    assert harvest.harvest(run, plan, given_to, lambda **_: None) == {"both": [str(raw)]}
-    assert given_to.items() <= ast.literal_eval((raw / "text").read_text()).items()
 
 
 def finished(run: RunDir, content: bytes, log: bytes) -> list[dict[str, Any]]:

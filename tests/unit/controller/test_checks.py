@@ -138,6 +138,7 @@ def test_the_first_failure_ends_a_collection() -> None:
     [
         ({}, Need(256 * MIB, 2000)),
         ({"steps": 99}, Need(20 * 101 * MIB, 2000)),
+        ({"steps": 99, "device_count": 4}, Need(4 * 20 * 101 * MIB, 8000)),
         ({"steps": 99, "level": 0}, Need(20 * 101 * MIB // 2, 2000)),
         ({"steps": 99, "level": 2, "with_stack": True}, Need(20 * 101 * MIB * 8, 2000)),
         ({"steps": 99, "phase": "separate", "record_shapes": True}, Need(20 * 102 * MIB * 2, 4000)),

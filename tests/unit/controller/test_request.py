@@ -167,3 +167,20 @@ def test_a_users_file_travels_with_the_plan(tmp_path: Path) -> None:
     plan = template.plan(ask(), window(ask(), mine), mine)
     assert plan.files["adapter.py"] == FORWARD
     assert json.loads(plan.files["request.json"])["adapter"] == "adapter.py"
+
+
+@pytest.mark.parametrize("asked", [{"device_count": 3}, {"devices": ("0", "1", "2")}])
+def test_several_devices_are_a_rank_each(asked: dict[str, Any]) -> None:
+    request, llama = ask(**asked), model("llama")
+    plan = template.plan(request, window(request, llama), llama)
+    assert plan.expected["ranks"] == [0, 1, 2]
+    assert plan.argv[:3] == ("{python}", "-m", "torch.distributed.run")
+    assert "--nproc-per-node=3" in plan.argv
+    assert "--master-port={port}" in plan.argv
+    assert plan.argv[-3:] == ("{agent}", "work", "{run}")
+
+
+def test_one_device_is_one_process() -> None:
+    plan = template.plan(ask(), window(ask(), model("llama")), model("llama"))
+    assert plan.argv == ("{python}", "{agent}", "work", "{run}")
+    assert plan.expected["ranks"] == [0]

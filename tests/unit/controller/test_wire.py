@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collect_remote.errors import ProfileInvalid, TransferError, from_agent, one_line
-from collect_remote.wire import Sent, checked_manifest, event, listed_runs, sent_files
+from collect_remote.wire import Sent, checked_manifest, event, listed_runs, partial_manifest, sent_files
 
 DIGEST = "0" * 64
 GOOD = [
@@ -46,16 +46,40 @@ def test_anything_else_is_refused(announced: Any) -> None:
         sent_files(announced)
 
 
-ASKED = {"run_id": "r1", "host": "h", "model": "m", "expected": {"steps": {"decode": 2}}}
+ASKED = {"run_id": "r1", "host": "h", "model": "m", "expected": {"steps": {"decode": 2}, "ranks": [0]}}
 MANIFEST: dict[str, Any] = {
     **ASKED,
     "verdict": "valid",
-    "profiles": [{"phase": "decode", "checks": [{"id": "steps", "verdict": "pass"}]}],
+    "profiles": [{"phase": "decode", "rank": None, "checks": [{"id": "steps", "verdict": "pass"}]}],
     "phases": {"decode": {"step_seconds": [1, 1], "step_kinds": ["decode"] * 2, "warmup_seconds": [2]}},
     "devices": [{"label": "NPU 0", "name": "910B3"}],
     "versions": {"torch_npu": "2.9.0"},
     "checks": [],
 }
+
+
+def test_every_rank_of_every_phase_must_be_there() -> None:
+    asked = {**ASKED, "expected": {**ASKED["expected"], "ranks": [0, 1]}}
+    one = MANIFEST["profiles"][0]
+    both = {**MANIFEST, "expected": asked["expected"], "profiles": [{**one, "rank": 0}, {**one, "rank": 1}]}
+    assert checked_manifest(both, asked) == both
+    for ranks in ([0], [1], [0, 0], [0, 2], [0, 1, 2]):
+        with pytest.raises(TransferError, match="lacks what a run writes"):
+            checked_manifest({**both, "profiles": [{**one, "rank": rank} for rank in ranks]}, asked)
+    nameless = {**MANIFEST, "profiles": [{key: value for key, value in one.items() if key != "rank"}]}
+    assert checked_manifest(nameless, ASKED) == nameless
+
+
+def test_only_what_is_not_valid_is_brought_in_part() -> None:
+    for verdict in ("invalid", "unproven"):
+        assert partial_manifest({**MANIFEST, "verdict": verdict}, ASKED)["verdict"] == verdict
+    for wrong in ({"verdict": "valid"}, {"verdict": "invalid", "run_id": "another"}):
+        with pytest.raises(TransferError):
+            partial_manifest({**MANIFEST, **wrong}, ASKED)
+    partial = [{**GOOD[0], "name": "profile_l1.partial.tar.gz"}, GOOD[1]]
+    assert sent_files(partial, "profile_l1.partial.tar.gz")
+    with pytest.raises(TransferError):
+        sent_files(partial)
 
 
 def test_the_manifest_of_this_run_is_accepted() -> None:

@@ -169,10 +169,10 @@ backends = _module(
     mps=_Namespace(is_available=_false),
 )
 cuda = _module("cuda", is_available=_false, device_count=lambda: 0, OutOfMemoryError=OutOfMemoryError)
-distributed = _module("distributed", is_available=_false, is_initialized=_false)
 version = _module("version", __version__=__version__, cuda=None, hip=None, git_version="light")
 
 from . import _dynamo as _dynamo  # noqa: E402
+from . import distributed as distributed  # noqa: E402
 from . import nn as nn  # noqa: E402
 
 _sys.modules[__name__ + ".nn.parameter"] = _module("nn.parameter", Parameter=_Parameter)

@@ -1,0 +1,77 @@
+"""The ranks of a run, heard as one program.
+
+Rank 0 speaks for all about progress. What the others say is kept: at the end it proves what they did. A gate opens when
+everybody has come to it.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from typing import Iterable, List, Optional, Set
+
+from . import events, process
+from .failure import Failure
+
+# torchrun's summary of a failure, of torch 2.1 to 2.13 (torch/distributed/elastic/multiprocessing/errors).
+_RANK = re.compile(r"\s*rank\s*: (\d+) \(local_rank")
+_STATUS = re.compile(r"\s*exitcode\s*: (-?\d+) \(pid")
+
+
+class Ranks:
+    """Reports of `count` ranks; those of one that does not exist are passed over."""
+
+    def __init__(self, count: int) -> None:
+        self.told: List[List[events.Event]] = [[] for _ in range(count)]
+        self._at_the_gate: Set[int] = set()
+
+    def hear(self, event: events.Event) -> Optional[events.Event]:
+        """What the run says by this report of one rank (`rank`; 0 when there is none); None: nothing yet."""
+        rank = event.get("rank", 0)
+        if not 0 <= rank < len(self.told):
+            return None
+        if event["stage"] == "error":
+            where = "rank {}: ".format(rank) if len(self.told) > 1 else ""
+            return dict(event, message=where + event["message"])
+        self.told[rank].append(dict(event, time=time.time()))
+        if event["stage"] in events.GATES:
+            self._at_the_gate.add(rank)
+            if len(self._at_the_gate) < len(self.told):
+                return None
+            self._at_the_gate.clear()
+            return {name: value for name, value in event.items() if name != "rank"}
+        return event if rank == 0 or "device" in event else None
+
+    def miss(self) -> None:
+        """Failure when others stand at a gate to which a rank that has ended cannot come; torchrun waits for ever."""
+        if not self._at_the_gate:
+            return
+        for rank, told in enumerate(self.told):
+            pid = next((event["device"]["pid"] for event in told if "device" in event), None)
+            if rank not in self._at_the_gate and pid is not None and process.start_time(pid) is None:
+                raise Failure(
+                    "RunFailed",
+                    "rank {} ended in its stage {}, and the others wait for it".format(rank, told[-1]["stage"]),
+                    "see that the model does not leave its process: the end of the host's log may show where it did",
+                )
+
+
+def death(log: Iterable[str]) -> Optional[str]:
+    """Which rank died first and how, from torchrun's summary in the log's lines. Pure."""
+    rank, found = "", None
+    for line in log:
+        of_rank, status = _RANK.match(line), _STATUS.match(line)
+        rank = of_rank.group(1) if of_rank else rank
+        if status and rank:
+            code = int(status.group(1))
+            how = "was killed by {}".format(_name(-code)) if code < 0 else "ended with status {}".format(code)
+            found = "rank {} {}".format(rank, how)  # the last one is torchrun's "root cause", the first that failed
+    return found
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal {}".format(number)

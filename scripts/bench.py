@@ -28,12 +28,7 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from collect_remote import (  # noqa: E402
-    Request,
-    load_inventory,
-    pipeline,
-    shell,
-)
+from collect_remote import Request, launch, load_inventory, pipeline, shell  # noqa: E402
 from collect_remote.deploy import Deployed  # noqa: E402
 from collect_remote.remote import Remote  # noqa: E402
 from collect_remote.run import Run  # noqa: E402
@@ -159,7 +154,7 @@ def run_alone(host: SimHost, folder: Path) -> Contender:
         nonlocal count
         count += 1
         run_id = f"bench_{count}"
-        document = pipeline.document(request, run_id, preview.plan, preview.facts, preview.verdicts)
+        document = launch.document(request, run_id, preview.plan, preview.facts, preview.verdicts)
         stdin = shell.stdin(Run(deployed, run_id, 60.0, document).start_script())
         environment = {**os.environ, "SSH_ORIGINAL_COMMAND": shell.COMMAND, "SSH_CLIENT": "", "SSH_CONNECTION": ""}
         started = time.monotonic()

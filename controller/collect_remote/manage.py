@@ -96,7 +96,7 @@ def clean(
 
 
 def _deployed(remote: Remote, host: Host) -> Deployed:
-    return Deployed(remote, Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name, more=True)))
+    return Deployed(remote, Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name, remote.prepare)))
 
 
 def _find(deployed: Deployed, run_id: str) -> Listed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,16 +125,17 @@ class _Told:
         )
 
 
-def survey(remote: Remote, host: Host, agent: str, *, more: bool = False) -> Facts:
-    """Ask the host. `agent` is the file name of the agent that may be there already. `more`: other scripts will follow.
+def survey(remote: Remote, host: Host, agent: str, meanwhile: Callable[[], None] = lambda: None) -> Facts:
+    """Ask the host. `agent` is the file name of the agent that may be there already.
+
+    `meanwhile` is called while the host works.
 
     EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing, ends the shell or
     never ends itself; StorageError when the host has no space for as much as that.
     """
     told, asked = _Told(host), script(host, agent)
     with containers.ask(remote, host, asked, agent) if host.container else remote.stream(asked) as stream:
-        if more:
-            remote.prepare()
+        meanwhile()
         for raw in stream.lines(timeout=PATIENCE_S):
             # A login script may have printed something without an end of line in front of the mark.
             before, _, answer = raw.decode("utf-8", "replace").partition(MARK)

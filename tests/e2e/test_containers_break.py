@@ -96,9 +96,9 @@ def test_a_killed_client_of_the_engine_costs_nothing(ascend: SimHost, tool: Tool
 
 IMPATIENT = """
 import sys
-import collect_remote.pipeline, collect_remote.cli
-collect_remote.pipeline.ORPHAN_S = 2.0
-collect_remote.pipeline.ORPHAN_SLACK_S = 1.0
+import collect_remote.launch, collect_remote.cli
+collect_remote.launch.ORPHAN_S = 2.0
+collect_remote.launch.ORPHAN_SLACK_S = 1.0
 sys.exit(collect_remote.cli.main(sys.argv[1:]))
 """
 

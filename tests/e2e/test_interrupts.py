@@ -145,9 +145,9 @@ def begin_llama(tool: Tool, until: str) -> tuple[subprocess.Popen[str], str]:
 
 IMPATIENT = """
 import sys
-import collect_remote.pipeline, collect_remote.cli
-collect_remote.pipeline.ORPHAN_S = 2.0
-collect_remote.pipeline.ORPHAN_SLACK_S = 1.0
+import collect_remote.launch, collect_remote.cli
+collect_remote.launch.ORPHAN_S = 2.0
+collect_remote.launch.ORPHAN_SLACK_S = 1.0
 sys.exit(collect_remote.cli.main(sys.argv[1:]))
 """
 

@@ -1,0 +1,92 @@
+"""From what is known of a host to the run that is asked of it: checks, choice of devices, the agent's document."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from collect_agent import npu
+from collect_agent.acquire import described
+
+from . import __version__, checks, deploy
+from .devices import Verdict, groups, out_of_reach, verdicts
+from .errors import NoFreeDevice
+from .estimate import need
+from .inventory import Host
+from .request import Request, window
+from .routes.plan import Plan
+from .session import Log
+from .survey import Facts
+
+ORPHAN_S = 600.0  # without a follower
+ORPHAN_SLACK_S = 60.0  # more than a controller tries to come back
+
+
+def choose(request: Request, host: Host, facts: Facts, log: Log) -> tuple[Verdict, ...]:
+    """The verdicts on the host's devices. Raises the error of the first check that stops the run.
+
+    NoFreeDevice when nobody wants to wait for one, or would in vain.
+    """
+    name = facts.container.name if facts.container else None
+    found = {"python": facts.python, "why": facts.python_why, "cann": facts.cann_version, "setup": list(facts.setup)}
+    log(stage="survey", container=name, **found)
+    model = host.model(request.model)
+    checks.require(checks.of_host(facts, need(request, window(request, model)), model))
+    preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices, "container": name}
+    log(stage="choose", **preset)
+    judged = verdicts(facts, request.wish)
+    try:
+        groups(judged, request.wish)
+    except NoFreeDevice as refused:
+        if out_of_reach(judged, request.wish, facts.visible_devices, facts.box_document):
+            refused.remedy = f"no waiting helps: {_within_reach(facts)}"
+        elif request.wait:
+            return judged
+        raise
+    return judged
+
+
+def document(
+    request: Request, run_id: str, plan: Plan, facts: Facts, judged: Sequence[Verdict], *, detached: bool = False
+) -> dict[str, Any]:
+    """What the agent gets to start a run: see `collect_agent.start`. A detached one needs no follower."""
+    asked = dataclasses.asdict(request)
+    del asked["out"]
+    return {
+        "run_id": run_id,
+        "workdir": facts.workdir,
+        "host": request.host,
+        "model": request.model,
+        "route": plan.route,
+        "request": asked,
+        "versions": {
+            "collect_remote": __version__,
+            "agent": deploy.build().name,
+            "cann": facts.cann_version,
+            **facts.versions,
+        },
+        "wish": dataclasses.asdict(request.wish),
+        "groups": [[described(device) for device in group] for group in npu.groups(judged, request.wish)],
+        "refused": npu.reasons(judged, request.wish),
+        "visible_devices": facts.visible_devices,
+        "container": facts.box_document,
+        "allow_shared": request.allow_shared,
+        "keep_raw": request.keep_raw,
+        "salvage": request.salvage,
+        "wait_s": request.wait,
+        "files": dict(plan.files),
+        "argv": list(plan.argv),
+        "env": dict(plan.env),
+        "expected": dict(plan.expected),
+        "deadline_s": request.timeout,
+        "orphan_s": None if detached else max(ORPHAN_S, request.reconnect_for + ORPHAN_SLACK_S),
+    }
+
+
+def _within_reach(facts: Facts) -> str:
+    """What to do when what a program there may use does not suffice, whoever releases theirs."""
+    if facts.container is None:
+        return "name devices inside ASCEND_RT_VISIBLE_DEVICES, or unset it on the host"
+    preset = "" if facts.visible_devices is None else " and its ASCEND_RT_VISIBLE_DEVICES"
+    return f"name devices that the container has{preset}, or start it with more (--device /dev/davinciN)"

@@ -49,6 +49,7 @@ def test_the_advisor_accepts_a_pulled_profile(
 
 
 @pytest.mark.torch_npu
+@pytest.mark.exhaustive
 def test_cluster_analysis_and_comparison_accept_the_ranks(
     host: Callable[..., SimHost], tool: Tool, ascend_runtime: str, tmp_path: Path
 ) -> None:

@@ -186,12 +186,12 @@ def test_an_engine_that_is_away_for_a_moment_costs_nothing(ascend: SimHost, tool
     nothing_left(ascend, tmp_path)
 
 
-def test_a_run_that_could_not_start_leaves_no_keeper(ascend: SimHost, tool: Tool, tmp_path: Path) -> None:
+def test_a_run_that_cannot_start_leaves_nothing(ascend: SimHost, tool: Tool, tmp_path: Path) -> None:
     container = box(ascend)
     inside(tool, ascend)
     container.outside("/workspace/runs").mkdir()
     container.outside("/workspace/runs/runs").write_text("in the way of the directory of that name")
-    one_error(tool.collect(), 8, message="cannot make the run directory", remedy="`workdir`")
+    one_error(tool.collect(), 5, message="/workspace/runs/runs is not a directory", remedy="`workdir`")
     nothing_left(ascend, tmp_path)
 
 

@@ -75,6 +75,7 @@ def test_forty_collectors_share_eight_devices(host: Start, tool: Tool, tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_controllers_killed_at_random_leave_no_lease(host: Start, tool: Tool, tmp_path: Path) -> None:
     ascend = host()
     steady(tool, ascend)
@@ -93,6 +94,7 @@ def test_controllers_killed_at_random_leave_no_lease(host: Start, tool: Tool, tm
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_containers_of_one_host_share_its_devices(host: Start, tool: Tool, tmp_path: Path) -> None:
     shared = {"COLLECT_REMOTE_LEASE_DIR": str(tmp_path / "leases-shared")}
     machine = host("machine")

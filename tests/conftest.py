@@ -36,6 +36,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("exhaustive")
 
 
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """The usual one: a test that runs a part of the agent in this process leaves the agent's to none."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def simhost(tmp_path: Path) -> Iterator[Callable[..., SimHost]]:
     """Start simulated hosts, ``simhost(name="ascend02", chip="Ascend910", ...)``; each ends with the test."""

@@ -94,6 +94,7 @@ def test_a_killed_client_of_the_engine_costs_nothing(ascend: SimHost, tool: Tool
     nothing_left(ascend, tmp_path)
 
 
+LOGIN_BYTES = 6000  # the first login is through by then; one that fails is told and not persisted in
 IMPATIENT = """
 import sys
 import collect_remote.launch, collect_remote.cli
@@ -147,6 +148,7 @@ def test_cuts_at_random_moments_start_one_run_on_one_device(
     with Link(ascend.address, ascend.port) as link:
         steady(tool, ascend, step=0.3, port=link.port)
         process = tool.start("--host", "ascend01", "--model", "steady", "--json")
+        until(lambda: link.to_client > LOGIN_BYTES or process.poll() is not None)
         link.cut_at_random(random.Random(seed), every_s=0.5, times=8)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err

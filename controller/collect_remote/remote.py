@@ -286,8 +286,12 @@ class _Prepared:
 
 
 def _greeted(channel: Channel) -> tuple[Channel, bytes]:
-    """`channel` with the first that comes of it. Lost when that is its end, TimeoutError; it is closed then."""
+    """`channel` with the first that comes of it. Lost when that is its end, TimeoutError; it is closed then.
+
+    What an rc file may ask for has to be there meanwhile: to have it twice does no harm.
+    """
     try:
+        channel.write(shell.HEAD, shell.BEGIN_S)
         if first := channel.read(shell.BEGIN_S):
             return channel, first
     except BaseException:

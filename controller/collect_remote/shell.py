@@ -33,7 +33,7 @@ while IFS= read -r line; do case "$line" in "{_FIRST_LINE} "*) \
 echo "{BEGUN}"; eval "$(head -c "${{line##* }}")"; exit;; \
 esac; done; exit 1'"""
 # A shell that an rc file put in place of the one with our command takes its commands from the input: the same one.
-_HEAD = "\n" * _SPARE_LINES + f"{COMMAND} || exit\n"
+HEAD = ("\n" * _SPARE_LINES + f"{COMMAND} || exit\n").encode()
 
 
 def stdin(script: str) -> bytes:
@@ -43,7 +43,7 @@ def stdin(script: str) -> bytes:
     then it runs.
     """
     body = f"main() {{\nset +o posix\n{script}\n}}\nmain\n{_LAST_LINE}".encode()
-    return f"{_HEAD}{_FIRST_LINE} {len(body)}\n".encode() + body
+    return HEAD + f"{_FIRST_LINE} {len(body)}\n".encode() + body
 
 
 def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectError:

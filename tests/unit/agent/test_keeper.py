@@ -84,9 +84,11 @@ class Lab:
         self._starters.append(starter)
 
     def start(self) -> borrow.Loan:
-        """The run appears."""
-        self.run.create({"files": {}})
-        (Path(self.run.pid)).write_text(json.dumps(process.identity(self._supervisor.pid)))
+        """The run appears, at once and with its supervisor, as `start` has it."""
+        staged = RunDir(str(self.directory / "runs" / ".staged"))
+        staged.create({"files": {}})
+        Path(staged.pid).write_text(json.dumps(process.identity(self._supervisor.pid)))
+        os.rename(staged.path, self.run.path)
         return borrow.Loan(self.run, "box")
 
     def start_is_over(self) -> None:

@@ -58,7 +58,7 @@ cr_guard() { # SCRIPT: when it does not end, or nobody listens any more (our inp
     local guard=$BASHPID
     read -r -t HANGS_S _
     [ $? -le 128 ] || cr_tell hangs "$1"
-    kill -KILL $(cr_descendants $$) $$
+    kill -KILL $$ $(cr_descendants $$) # the shell first: it must not go on when what it waits for has ended
 }
 cr_descendants() { # PID: its processes, but not the guard and what that runs
     local pid

@@ -37,7 +37,7 @@ def follow(run: RunDir, after: int = 0) -> int:
 def _follow(run: RunDir, journal: BinaryIO, after: int) -> int:
     offset, last_beat, pause = 0, 0.0, POLL_S[0]
     while True:
-        alive = process.recorded(run.pid) is not None or process.elsewhere(run.pid)
+        alive = process.lives(run.pid)
         pause = min(POLL_S[1], pause * 1.2)
         for line in events.more_lines(journal, offset):
             offset += len(line.encode())

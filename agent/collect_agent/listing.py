@@ -48,7 +48,7 @@ def _described(run: RunDir) -> Dict[str, Any]:
         return _entry(run, STOPPED if os.path.exists(run.stopped) else UNKNOWN, {}, message="")
     plan = run.read_plan()
     # In this order: a run that ends meanwhile has told so before its supervisor goes.
-    alive = process.recorded(run.pid) is not None or process.elsewhere(run.pid)
+    alive = process.lives(run.pid)
     told = events.read(run.events)
     end = told[-1] if told and told[-1]["stage"] == "end" else {}
     stages = [event["stage"] for event in told if event["stage"] != "end"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -78,6 +79,11 @@ def elsewhere(path: str) -> bool:
         return False
 
 
+def lives(path: str) -> bool:
+    """Whether the process that a file names is there, here or elsewhere."""
+    return recorded(path) is not None or elsewhere(path)
+
+
 def _known(path: str) -> Optional[Dict[str, Any]]:
     try:
         with open(path, encoding="utf-8") as file:
@@ -87,6 +93,7 @@ def _known(path: str) -> Optional[Dict[str, Any]]:
         return None
 
 
+@functools.lru_cache(maxsize=None)
 def _place() -> List[str]:
     """The host's name, the boot of its kernel, and the namespace in which pids count."""
     try:

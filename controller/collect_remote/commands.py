@@ -16,7 +16,7 @@ from .say import complain, print_json, put, show
 if TYPE_CHECKING:
     from .devices import Wish
     from .fleet import Answer, Fleet
-    from .inventory import Host
+    from .inventory import Host, Inventory
 
 
 def collect(options: argparse.Namespace) -> int:
@@ -25,7 +25,7 @@ def collect(options: argparse.Namespace) -> int:
             raise UsageError(f"--{name} is missing", "collect-remote --host HOST --model MODEL, or --help")
     if options.detach and options.out:
         raise UsageError("--detach brings nothing here that could go to --out", "give --out to attach")
-    from . import inventory, pipeline, progress, render
+    from . import pipeline, progress, render
     from .request import Request
 
     request = Request(
@@ -52,7 +52,7 @@ def collect(options: argparse.Namespace) -> int:
         salvage=options.salvage,
         out=options.out,
     )
-    host = inventory.load(options.inventory or Path("inventory.yaml")).host(request.host)
+    host = _host(options)
     report = progress.reporter()
     try:
         if options.dry_run:
@@ -72,10 +72,14 @@ def collect(options: argparse.Namespace) -> int:
     return 0
 
 
-def _host(options: argparse.Namespace) -> Host:
+def _inventory(options: argparse.Namespace) -> Inventory:
     from . import inventory
 
-    return inventory.load(options.inventory or Path("inventory.yaml")).host(options.host)
+    return inventory.load(options.inventory or Path("inventory.yaml"))
+
+
+def _host(options: argparse.Namespace) -> Host:
+    return _inventory(options).host(options.host)
 
 
 def runs(options: argparse.Namespace) -> int:
@@ -137,9 +141,7 @@ def devices(options: argparse.Namespace) -> int:
 
 
 def _hosts(options: argparse.Namespace) -> list[Host]:
-    from . import inventory
-
-    known = inventory.load(options.inventory or Path("inventory.yaml"))
+    known = _inventory(options)
     names = dict.fromkeys(name.strip() for names in options.host for name in names.split(","))
     return [known.host(name) for name in names]
 

@@ -160,6 +160,14 @@ class Stream:
         except Lost as lost:
             raise self._broke(lost) from lost
 
+    def hand_over(self, script: str) -> None:
+        """Send what a bash that waits for `script` gets (see `shell`); the stream is closed when it cannot be."""
+        try:
+            self.send(shell.stdin(script))
+        except BaseException:
+            self.close()
+            raise
+
     def status(self) -> int:
         """Exit status; -1 when the connection took it along, or it does not come."""
         return self._channel.status(STATUS_TIMEOUT_S)
@@ -260,11 +268,7 @@ class Remote:
         except Lost as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
         stream = Stream(channel, connection, where, first)
-        try:
-            stream.send(shell.stdin(script))
-        except BaseException:
-            stream.close()
-            raise
+        stream.hand_over(script)
         return stream
 
 

@@ -28,7 +28,9 @@ KEPT = (
 
 def ask(remote: Remote, host: Host, script: str, agent: str) -> Stream:
     """Survey the container of `host` with `script`, and the host itself, in one round trip."""
-    return _with_input(remote.stream(find.script(host, agent)), script)
+    stream = remote.stream(find.script(host, agent))
+    stream.hand_over(script)
+    return stream
 
 
 def stream(remote: Remote, box: Box | None, script: str, *, going: bool = False, outside: str = "") -> Stream:
@@ -44,15 +46,7 @@ def stream(remote: Remote, box: Box | None, script: str, *, going: bool = False,
     last = f"{entering} {KEEPER}>&-" if outside else f"exec {entering}"
     stream = remote.stream(f"{PLAIN_SHELL}\n{outside}\n{last}")
     stream.expect(lambda said, status: says.not_entered(box.name, box.runtime, said, status, going=going))
-    return _with_input(stream, script)
-
-
-def _with_input(stream: Stream, script: str) -> Stream:
-    try:
-        stream.send(shell.stdin(script))
-    except BaseException:
-        stream.close()
-        raise
+    stream.hand_over(script)
     return stream
 
 

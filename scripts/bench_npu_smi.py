@@ -10,9 +10,9 @@ from pathlib import Path
 for folder in ("agent", "tests"):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / folder))
 
-from collect_agent.npu import groups, judge  # noqa: E402
+from collect_agent.npu.choice import groups  # noqa: E402
 from collect_agent.npu.interpret import parse_info  # noqa: E402
-from collect_agent.npu.judge import Wish  # noqa: E402
+from collect_agent.npu.judge import Wish, judge  # noqa: E402
 from collect_agent.npu.numbering import join  # noqa: E402
 from npu_smi_tables import A3, Die, info  # noqa: E402
 

@@ -10,8 +10,14 @@ import random
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import lease, npu
+from . import lease
 from .failure import Failure
+from .npu import choice
+from .npu.device import Device
+from .npu.inside import judge_for
+from .npu.interpret import interpret
+from .npu.judge import Verdict, Wish
+from .npu.look import look
 
 TRY_EVERY_S = (0.5, 1.5)
 LOOK_EVERY_S = 15.0
@@ -26,7 +32,7 @@ def acquire(plan: Dict[str, Any], run_id: str, emit: Callable[..., Any]) -> leas
     devices of the leases are described as they were found under the lease. Raises Failure: NoFreeDevice with every
     reason, or what npu-smi died of; while there is time to wait, that is one more reason to.
     """
-    wish = npu.Wish.from_json(plan["wish"])
+    wish = Wish.from_json(plan["wish"])
     groups: List[List[lease.Device]] = plan["groups"]
     refused: List[str] = plan["refused"]
     started = looked = time.monotonic()
@@ -44,8 +50,8 @@ def acquire(plan: Dict[str, Any], run_id: str, emit: Callable[..., Any]) -> leas
                 verdicts = _look(plan, wish)
             if verdicts is not None:
                 looked = time.monotonic()
-                groups = [[described(device) for device in group] for group in npu.groups(verdicts, wish)]
-                refused = npu.reasons(verdicts, wish)
+                groups = [[described(device) for device in group] for group in choice.groups(verdicts, wish)]
+                refused = choice.reasons(verdicts, wish)
         except Failure as failure:
             if over:
                 raise
@@ -57,8 +63,8 @@ def acquire(plan: Dict[str, Any], run_id: str, emit: Callable[..., Any]) -> leas
 
 
 def _try(
-    groups: List[List[lease.Device]], plan: Dict[str, Any], wish: npu.Wish, run_id: str
-) -> Tuple[Optional[lease.Leases], List[str], Optional[Sequence[npu.Verdict]]]:
+    groups: List[List[lease.Device]], plan: Dict[str, Any], wish: Wish, run_id: str
+) -> Tuple[Optional[lease.Leases], List[str], Optional[Sequence[Verdict]]]:
     """(leases, why not, what was found instead): one go at the groups, until one is leased and still free."""
     reasons: List[str] = []
     for group in groups:
@@ -92,7 +98,7 @@ def _try(
     return None, reasons, None
 
 
-def described(device: npu.Device) -> lease.Device:
+def described(device: Device) -> lease.Device:
     """A device as plan and manifest have it."""
     return {
         "label": device.label,
@@ -105,8 +111,8 @@ def described(device: npu.Device) -> lease.Device:
     }
 
 
-def _look(plan: Dict[str, Any], wish: npu.Wish) -> Sequence[npu.Verdict]:
-    return npu.judge_for(npu.interpret(npu.look()), wish, plan["visible_devices"], plan["container"])
+def _look(plan: Dict[str, Any], wish: Wish) -> Sequence[Verdict]:
+    return judge_for(interpret(look()), wish, plan["visible_devices"], plan["container"])
 
 
 def _remedy(plan: Dict[str, Any]) -> str:

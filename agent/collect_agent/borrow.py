@@ -14,8 +14,9 @@ import json
 import time
 from typing import Any, Callable, Dict, Iterator, Optional
 
-from . import events, lease, npu, presence, process
+from . import events, lease, presence, process
 from .failure import Failure
+from .npu.interpret import interpret
 from .rundir import RunDir
 
 POLL_S = 0.03
@@ -52,7 +53,7 @@ class Loan(lease.Leases):
             seen, ours = answer["seen"], answer["own"]
             # Where none of ours is found by its number, the rows may have those of another namespace.
             foreign = seen["in_container"] or not ours
-            devices = npu.interpret(seen)
+            devices = interpret(seen)
         except Failure as failure:
             return {"when": when, "error": failure.message}
         return {"when": when, "own": set(ours), "in_container": foreign, "devices": devices}

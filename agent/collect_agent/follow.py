@@ -9,13 +9,11 @@ import sys
 import time
 from typing import BinaryIO
 
-from . import elsewhere, events, ownership, process, remains
-from .failure import Failure
+from . import events, process
 from .rundir import RunDir
 
 POLL_S = (0.01, 0.5)  # while much happens, and while nothing does
 REMOVAL_S = 2.0  # what removes a run may be of the run itself: ended on its way, it would leave half of it
-GRACE_S = 5.0  # for a supervisor whose run was removed, to end it
 
 
 def follow(run: RunDir, after: int = 0) -> int:
@@ -30,8 +28,9 @@ def follow(run: RunDir, after: int = 0) -> int:
         with open(run.events, "rb") as journal:
             return _follow(run, journal, after)
     except FileNotFoundError:
-        what = "there is no run {} any more: somebody else has fetched its result, or removed it".format(run.id)
-        return _give_up(run, Failure("RunFailed", what, "ask who works on this host"), GRACE_S)
+        from . import given_up
+
+        return given_up.fetched(run)
 
 
 def _follow(run: RunDir, journal: BinaryIO, after: int) -> int:
@@ -49,11 +48,15 @@ def _follow(run: RunDir, journal: BinaryIO, after: int) -> int:
                 sys.stdout.flush()
                 return 0
         if not os.path.exists(run.events):
+            from . import given_up
+
             _let_it_go(run)
-            return _give_up(run, remains.removed(run), GRACE_S)
+            return given_up.removed(run)
         if not alive:
             # The journal was read after the supervisor was seen dead: nothing more can come.
-            return _give_up(run, Failure("RunFailed", "the supervisor of the run died", "read " + run.log), 0.0)
+            from . import given_up
+
+            return given_up.died(run)
         if time.monotonic() - last_beat >= events.HEARTBEAT_S:
             last_beat = time.monotonic()
             with contextlib.suppress(FileNotFoundError):  # removed a moment ago: the next look will tell
@@ -73,14 +76,3 @@ def _let_it_go(run: RunDir) -> None:
     until = time.monotonic() + REMOVAL_S
     while os.path.exists(run.path) and time.monotonic() < until:
         time.sleep(POLL_S[0])
-
-
-def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:
-    """End what is left of the run, then say why."""
-    process.end(run.id, grace_s=grace_s)
-    elsewhere.remove_copies(run)
-    remains.trim(run)
-    ownership.give_back(run)
-    sys.stdout.write(events.on_wire(events.failed(failure)))
-    sys.stdout.flush()
-    return 1

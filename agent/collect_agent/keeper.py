@@ -20,8 +20,9 @@ import threading
 import time
 from typing import Any, Dict, NoReturn, Optional
 
-from . import acquire, bridge, events, lease, namespaces, npu
+from . import acquire, bridge, events, lease, namespaces
 from .failure import Failure
+from .npu.look import look
 
 PAUSE_S = (0.3, 10.0)
 ENGINE_S = 30.0
@@ -89,7 +90,7 @@ class Keeper:
             if question["ask"] == "acquire":
                 return {"devices": self._acquire(question["id"])}
             if question["ask"] == "look":
-                seen = npu.look(ask_torch=False)
+                seen = look(ask_torch=False)
                 return {"seen": seen, "own": namespaces.pids_outside(question["own"])}
             self._release()
         except Failure as failure:

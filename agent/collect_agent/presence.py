@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Set, Tuple
 
-from . import npu, process
+from . import process
 from .failure import Failure
+from .npu import look as npu_look
+from .npu.device import Process
+from .npu.interpret import interpret
 
 Moment = Dict[str, Any]
-HIDDEN_MB = 1024  # as in npu.judge: idle chips of one board differ by up to 0.55 GB
+HIDDEN_MB = 1024  # as in `npu.judge`: idle chips of one board differ by up to 0.55 GB
 
 
 def look(when: str, run_id: str) -> Moment:
@@ -21,8 +24,8 @@ def look(when: str, run_id: str) -> Moment:
     """
     own = set(process.of_run(run_id))
     try:
-        seen = npu.look(ask_torch=False)
-        devices = npu.interpret(seen)
+        seen = npu_look.look(ask_torch=False)
+        devices = interpret(seen)
     except Failure as failure:
         return {"when": when, "error": failure.message}
     return {
@@ -86,7 +89,7 @@ def _told(moment: Moment, own: Set[int], ids: Set[int], before: Dict[int, int]) 
     }
 
 
-def _is_own(row: npu.Process, own: Set[int], in_container: bool) -> bool:
+def _is_own(row: Process, own: Set[int], in_container: bool) -> bool:
     return row.pid in own or (in_container and row.container_pid in own)
 
 

@@ -2,13 +2,12 @@
 
 A run's processes carry its id in their environment (`RUN_VARIABLE`), or descend from one that does: so they are found
 wherever they moved, to other sessions or process groups, and when they were started with a clean environment. The
-supervisor adopts those whose parent has gone (`adopt_orphans`). Linux /proc only.
+supervisor adopts those whose parent has gone (`family.adopt_orphans`). Linux /proc only.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import json
 import os
@@ -17,18 +16,6 @@ import time
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 RUN_VARIABLE = "COLLECT_REMOTE_RUN"
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-
-
-def die_with_parent() -> None:
-    """Called in a child between fork and exec: the kernel kills it when its parent is killed."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def adopt_orphans() -> None:
-    """From now on a descendant whose parent ends becomes a child of this process, not of init."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def start_time(pid: int) -> Optional[str]:

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, BinaryIO, Dict, Iterator, List, Optional
 
-from . import events, lease, process
+from . import events, family, lease, process
 from .ranks import Ranks
 from .rundir import RunDir
 
@@ -102,7 +102,7 @@ def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
         env=dict(environment(run, plan, held), **told),
         stdin=subprocess.DEVNULL,
         pass_fds=(writable, *gates, *held.descriptors),
-        preexec_fn=process.die_with_parent,
+        preexec_fn=family.die_with_parent,
     )
     for descriptor in (writable, *gates):
         os.close(descriptor)

@@ -16,7 +16,21 @@ import traceback
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from . import acquire, borrow, events, lease, manifest, ownership, presence, process, program, ranks, remains, remedies
+from . import (
+    acquire,
+    borrow,
+    events,
+    family,
+    lease,
+    manifest,
+    ownership,
+    presence,
+    process,
+    program,
+    ranks,
+    remains,
+    remedies,
+)
 from .failure import Failure
 from .rundir import RunDir
 
@@ -26,7 +40,7 @@ GRACE_S = 5.0
 
 def supervise(run: RunDir) -> int:
     """Run the whole pipeline of `run`; returns the exit status of the supervisor (0 good, 1 not)."""
-    process.adopt_orphans()
+    family.adopt_orphans()
     journal = events.Journal(run.events)
     plan = run.read_plan()
     loan = borrow.Loan(run, plan["container"]["name"]) if plan["container"] else None

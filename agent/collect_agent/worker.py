@@ -8,13 +8,13 @@ import os
 import traceback
 from typing import Any, Dict
 
-from . import adapters, events, process, remedies, template
+from . import adapters, events, family, remedies, template
 from .rundir import RunDir
 
 
 def work(run: RunDir) -> int:
     """Profile as the run's `request.json` says (adapter, options, request); 0 when the template ran to its end."""
-    process.die_with_parent()  # which is torchrun, where there are several ranks
+    family.die_with_parent()  # which is torchrun, where there are several ranks
     emit = events.inherited_emitter()
     with open(os.path.join(run.path, "request.json"), encoding="utf-8") as file:
         asked: Dict[str, Any] = json.load(file)

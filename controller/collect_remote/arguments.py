@@ -162,7 +162,7 @@ def _add_what_is_free(parser: argparse._ActionsContainer) -> None:
 
 
 def _amount(text: str) -> str:
-    from collect_agent.npu import UsageError, used_limit
+    from collect_agent.npu.judge import UsageError, used_limit
 
     try:
         used_limit(text, 0)

@@ -160,7 +160,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def _saved_devices(options: argparse.Namespace, wish: Wish) -> Answer:
-    from collect_agent.npu import judge
+    from collect_agent.npu.judge import judge
 
     from . import saved
     from .fleet import Answer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from collect_agent.npu import Verdict
 from collect_agent.npu.device import INFO
+from collect_agent.npu.judge import Verdict
 
 from .fleet import Answer
 from .render import WIDEST

@@ -6,9 +6,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collect_agent import npu
-from collect_agent.npu import Device, Group, Verdict, Wish
-from collect_agent.npu.judge import NO_WISH
+from collect_agent.npu import choice
+from collect_agent.npu.choice import Group
+from collect_agent.npu.device import Device
+from collect_agent.npu.inside import judge_for, reachable
+from collect_agent.npu.interpret import interpret
+from collect_agent.npu.judge import NO_WISH, Verdict, Wish
 
 from .errors import EnvironmentUnfit, one_line, translated
 from .shape import Maybe, misfit, printable
@@ -21,13 +24,13 @@ MEMORY = dict.fromkeys(("memory_used_mb", "memory_total_mb"), Maybe(float))
 def verdicts(facts: Facts, wish: Wish = NO_WISH) -> tuple[Verdict, ...]:
     """The verdict on every NPU of the host, in npu-smi's order. EnvironmentUnfit when npu-smi does not tell them."""
     with translated():
-        return npu.judge_for(_interpreted(facts.npu), wish, facts.visible_devices, facts.box_document)
+        return judge_for(_interpreted(facts.npu), wish, facts.visible_devices, facts.box_document)
 
 
 def _interpreted(seen: Mapping[str, Any]) -> list[Device]:
     """The devices in what the host saw, their words fit for a terminal."""
     try:
-        devices = npu.interpret(seen)
+        devices = interpret(seen)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise _strange(repr(error)) from error
     for device in devices:
@@ -49,14 +52,14 @@ def _strange(what: str) -> EnvironmentUnfit:
 
 
 def groups(judged: Sequence[Verdict], wish: Wish) -> list[Group]:
-    """The groups of free devices that fulfil the wish, best first (`collect_agent.npu.groups`).
+    """The groups of free devices that fulfil the wish, best first (`collect_agent.npu.choice.groups`).
 
     UsageError when the host can never fulfil it, NoFreeDevice with every reason when it cannot now.
     """
     with translated():
-        found = npu.groups(judged, wish)
+        found = choice.groups(judged, wish)
         if not found:
-            raise npu.refusal(judged, wish)
+            raise choice.refusal(judged, wish)
         return found
 
 
@@ -67,7 +70,7 @@ def out_of_reach(
     unknown = any(verdict.device.logic is None for verdict in judged)
     if unknown or (visible_devices is None and box is None):
         return False
-    return not npu.groups(npu.reachable(judged, visible_devices, box), wish)
+    return not choice.groups(reachable(judged, visible_devices, box), wish)
 
 
 __all__ = ["Device", "Group", "Verdict", "Wish", "groups", "out_of_reach", "verdicts"]

@@ -90,7 +90,7 @@ def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
 
 def importing(remote: Remote, facts: Facts) -> Check:
     """Import torch_npu on the host in the environment of a run, in a process of its own."""
-    program = probe.packed(probe.trial())
+    program = probe.trial()
     start = f"{shlex.quote(facts.python)} - {shlex.quote(MARK)} {IMPORT_LIMIT_S:g}"
     script = f"exec {INPUT}<&0\n{restore(facts.environment)}\n{start} <<'TRIAL'\n{program}\nTRIAL"
     said = ""

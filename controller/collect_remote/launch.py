@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from collect_agent import npu
 from collect_agent.acquire import described
+from collect_agent.npu import choice
 
 from . import __version__, checks, deploy
 from .devices import Verdict, groups, out_of_reach, verdicts
@@ -67,8 +67,8 @@ def document(
             **facts.versions,
         },
         "wish": dataclasses.asdict(request.wish),
-        "groups": [[described(device) for device in group] for group in npu.groups(judged, request.wish)],
-        "refused": npu.reasons(judged, request.wish),
+        "groups": [[described(device) for device in group] for group in choice.groups(judged, request.wish)],
+        "refused": choice.reasons(judged, request.wish),
         "visible_devices": facts.visible_devices,
         "container": facts.box_document,
         "allow_shared": request.allow_shared,

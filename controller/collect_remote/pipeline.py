@@ -6,7 +6,7 @@ plan -> connect -> survey -> choose a device -> start the run -> bring its resul
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -121,7 +121,7 @@ def deploy_agent(host: Host) -> str:
 
 
 def _new_id() -> str:
-    return f"{datetime.now():%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+    return f"{datetime.now():%Y%m%d_%H%M%S}_{os.urandom(3).hex()}"
 
 
 def _planned(

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import base64
-import functools
 import zlib
-from importlib import resources
+from pathlib import Path
+
+import collect_agent
 
 
-def _program(*names: str) -> str:
-    """How the host is asked about its NPUs is the agent's own code; the rest follows, its last part is what runs."""
-    look = resources.files("collect_agent.npu").joinpath("look.py").read_text(encoding="utf-8")
-    onhost = resources.files(__package__).joinpath("onhost")
-    return look + "".join("\n" + onhost.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in names)
+def _part(*names: str) -> str:
+    onhost = Path(__file__).parent / "onhost"
+    return "\n".join((onhost / f"{name}.py").read_text(encoding="utf-8") for name in names)
 
 
-@functools.cache
+def _look() -> str:
+    """How the host is asked about its NPUs is the agent's own code."""
+    return (Path(collect_agent.__file__).parent / "npu" / "look.py").read_text(encoding="utf-8") + "\n"
+
+
 def survey() -> str:
-    return _program("reader", "uploaded", "pythons", "output", "facts")
+    """In two parts: the first has npu-smi at work before the second is compiled."""
+    return _packed(_look() + _part("reader", "pythons", "early"), _part("uploaded", "output", "facts"))
 
 
-@functools.cache
 def outside() -> str:
-    return _program("reader", "uploaded", "outside")
+    return _packed(_look() + _part("reader", "uploaded", "outside"))
 
 
-@functools.cache
 def trial() -> str:
-    return _program("reader", "trial")
+    return _packed(_look() + _part("reader", "trial"))
 
 
-def packed(program: str) -> str:
+def _packed(*parts: str) -> str:
     """The program in less than half its bytes: on a far link the script of the survey has to go out at once."""
-    text = base64.b64encode(zlib.compress(program.encode(), 9)).decode()
-    return f'import base64, zlib\nexec(zlib.decompress(base64.b64decode("{text}")))'
+    texts = (base64.b64encode(zlib.compress(part.encode(), 9)).decode() for part in parts)
+    return "import base64, zlib\n" + "\n".join(f'exec(zlib.decompress(base64.b64decode("{text}")))' for text in texts)

@@ -259,6 +259,12 @@ class Remote:
 
     def stream(self, script: str) -> Stream:
         """Start `script` (bash) and leave its input open. UnreachableError when no channel can be had."""
+        stream = self.shell()
+        stream.hand_over(script)
+        return stream
+
+    def shell(self) -> Stream:
+        """A bash that waits for a script to be handed over."""
         where, connection = self.host.name, self._connection
         if connection is None:
             raise UnreachableError(f"{where}: not connected")
@@ -267,9 +273,7 @@ class Remote:
             channel, first = (prepared and prepared.take()) or (connection.start(shell.COMMAND), b"")
         except Lost as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
-        stream = Stream(channel, connection, where, first)
-        stream.hand_over(script)
-        return stream
+        return Stream(channel, connection, where, first)
 
 
 class _Prepared:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from collect_agent import template
-from collect_agent.npu import Wish
+from collect_agent.npu.judge import Wish
 
 from .errors import UsageError
 from .inventory import ModelSpec

@@ -6,8 +6,7 @@ import codecs
 from collections.abc import Iterator
 from pathlib import Path
 
-from collect_agent.npu import Device
-from collect_agent.npu.device import LIST, MAPPING
+from collect_agent.npu.device import LIST, MAPPING, Device
 from collect_agent.npu.failures import NpuSmiFormatError
 from collect_agent.npu.interpret import combine, parse_info
 from collect_agent.npu.numbering import join, parse_mapping

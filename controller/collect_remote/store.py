@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shutil
 import time
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ def place(host: str, model: str, run_id: str, out: Path | None = None) -> Place:
             f"{final} exists already, and a result is never overwritten",
             "name a directory that does not exist",
         )
-    return Place(final, root / ".incoming" / f"{run_id}.{secrets.token_hex(3)}", latest)
+    return Place(final, root / ".incoming" / f"{run_id}.{os.urandom(3).hex()}", latest)
 
 
 def partial(where: Place) -> Place:

@@ -14,6 +14,7 @@ from .containers import Box
 from .environment import kept
 from .errors import CollectError, EnvironmentUnfit, noise_error, one_line
 from .inventory import Host
+from .parallel import in_background
 from .remote import Remote
 from .shape import printable
 from .survey_script import HANGS_S, script
@@ -133,8 +134,11 @@ def survey(remote: Remote, host: Host, agent: str, meanwhile: Callable[[], None]
     EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing, ends the shell or
     never ends itself; StorageError when the host has no space for as much as that.
     """
-    told, asked = _Told(host), script(host, agent)
-    with containers.ask(remote, host, asked, agent) if host.container else remote.stream(asked) as stream:
+    told, asked = _Told(host), in_background(lambda: script(host, agent))
+    with remote.shell() as stream:
+        if host.container:
+            containers.ask(stream, host, agent)
+        stream.hand_over(asked.result())
         meanwhile()
         for raw in stream.lines(timeout=PATIENCE_S):
             # A login script may have printed something without an end of line in front of the mark.

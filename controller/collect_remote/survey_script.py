@@ -134,7 +134,7 @@ cr_mark={shlex.quote(MARK)}
 {_FUNCTIONS}
 cr_probe() {{ # PYTHON REASON
     "$1" - "$cr_mark" {workdir} {shlex.quote(agent)} {named} "$2" {models} <<'PROBE'
-{probe.packed(probe.survey())}
+{probe.survey()}
 PROBE
 }}
 {_setup(host)}

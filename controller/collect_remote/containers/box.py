@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from collect_agent import npu
 from collect_agent.failure import Failure
 
 SHORT_ID = 12  # as `docker ps` shows it
@@ -143,11 +142,14 @@ def _mounts(inspected: Mapping[str, Any], sources: Mapping[str, Any], seen: Mapp
 
 def _logic_ids(inspected: Mapping[str, Any], seen: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[int, int]:
     """Nothing where npu-smi does not tell the host's devices: then nothing is chosen either."""
+    from collect_agent.npu.inside import logic_ids  # which takes its time, and is for containers only
+    from collect_agent.npu.interpret import interpret
+
     try:
-        devices = npu.interpret(seen)
+        devices = interpret(seen)
     except (Failure, LookupError, TypeError, ValueError):
         return {}
-    return npu.logic_ids(devices, inside["npu"], _physical_ids(inspected, inside["nodes"]))
+    return logic_ids(devices, inside["npu"], _physical_ids(inspected, inside["nodes"]))
 
 
 def _physical_ids(inspected: Mapping[str, Any], nodes: list[int]) -> list[int]:

@@ -26,11 +26,9 @@ KEPT = (
 )  # of a plan, that choosing needs
 
 
-def ask(remote: Remote, host: Host, script: str, agent: str) -> Stream:
-    """Survey the container of `host` with `script`, and the host itself, in one round trip."""
-    stream = remote.stream(find.script(host, agent))
-    stream.hand_over(script)
-    return stream
+def ask(stream: Stream, host: Host, agent: str) -> None:
+    """Have the bash of `stream` survey the host for its container; it hands on to a bash in that one."""
+    stream.hand_over(find.script(host, agent))
 
 
 def stream(remote: Remote, box: Box | None, script: str, *, going: bool = False, outside: str = "") -> Stream:

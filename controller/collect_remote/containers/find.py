@@ -74,7 +74,7 @@ label={shlex.quote(label)} wanted={shlex.quote(wanted)}
 {_FIND}
 outside() {{
     BOX=$inspected "$python" - "$mark" {shlex.quote(DEFAULT_WORKDIR)} {shlex.quote(agent)} <<'OUTSIDE' ||
-{probe.packed(probe.outside())}
+{probe.outside()}
 OUTSIDE
         tell unfit-outside "$("$python" --version 2>&1 | head -n 1)"
 }}

@@ -9,17 +9,16 @@ import json
 import os
 import re
 import sys
-import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional  # noqa: F401 - used in comments
 
-    from collect_agent.npu.look import _driver, look
+    from collect_agent.npu.look import _driver
 
+    from .early import Looking, looking
     from .output import file_system, mount, nearest, space, use
-    from .pythons import distribution, with_torch_npu
-    from .reader import lead_own_group, leave_with_reader
+    from .pythons import version, with_torch_npu
     from .uploaded import intact
 
 DISTRIBUTIONS = ("torch", "torch_npu", "transformers", "diffusers")
@@ -47,19 +46,6 @@ def msprof_py(msprof):
     """msprof's Python part where torch_npu looks for it: from the real place of msprof on (torch_npu 2.13.0)."""
     path = os.path.join(os.path.realpath(msprof).split("tools")[0], MSPROF_PY) if msprof else ""
     return path if os.path.isfile(path) else None
-
-
-def version(name):
-    # type: (str) -> Optional[str]
-    found = distribution(sys.path, name)
-    if found is None:
-        try:
-            from importlib import util
-
-            found = "unknown" if util.find_spec(name) else None
-        except Exception:  # noqa: BLE001 - Python 2.7, or a broken package
-            pass
-    return found
 
 
 def first_of(folder, names, most=2000):
@@ -157,26 +143,19 @@ def software():
     }
 
 
-def main(mark, workdir, agent, named="", why="", *models):
-    # type: (str, str, str, str, str, *str) -> None
-    versions = dict((name, version(name)) for name in DISTRIBUTIONS)
-    old = sys.version_info < (3, 8)
-    lacking = old or not (versions["torch"] and versions["torch_npu"])
-    others = list(with_torch_npu(os.path.expanduser("~"), dict(os.environ))) if lacking else []
+def main(looking, mark, workdir, agent, named="", why="", *models):
+    # type: (Optional[Looking], str, str, str, str, str, *str) -> None
+    others = [] if looking else list(with_torch_npu(os.path.expanduser("~"), dict(os.environ)))
     if others and not named and not why:
         kind, program = others[0]
-        problem = "is too old" if old else "has no torch_npu"
+        problem = "has no torch_npu" if sys.version_info >= (3, 8) else "is too old"
         os.write(3, "{}\t{}: {} {}".format(program, kind, sys.executable, problem).encode("utf-8"))
         return
-    npus = []  # type: List[Dict[str, Any]]
-    lead_own_group()
-    looking = threading.Thread(target=lambda: npus.append(look(45.0)))
-    looking.start()
-    leave_with_reader()
+    looking = looking or Looking()
     workdir = os.path.realpath(os.path.expanduser(workdir))
     found = {
         "python": python(named, why, [program for _, program in others]),
-        "versions": versions,
+        "versions": dict((name, version(name)) for name in DISTRIBUTIONS),
         "agent_present": intact(os.path.join(workdir, "agent", agent)),
         "nodes": nodes(),
         "models": dict((path, unusable(path)) for path in models),
@@ -184,10 +163,9 @@ def main(mark, workdir, agent, named="", why="", *models):
     }  # type: Dict[str, Any]
     found.update(output(workdir))
     found.update(software())
-    looking.join()
-    found["npu"] = npus[0]
+    found["npu"] = looking.found()
     sys.stdout.write("\n" + mark + "facts " + json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(looking, *sys.argv[1:])

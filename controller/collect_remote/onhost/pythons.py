@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,20 @@ def distribution(folders, name):
         if os.path.isfile(os.path.join(folder, name, "__init__.py")):
             return "unknown"
     return None
+
+
+def version(name):
+    # type: (str) -> Optional[str]
+    """The same of this Python."""
+    found = distribution(sys.path, name)
+    if found is None:
+        try:
+            from importlib import util
+
+            found = "unknown" if util.find_spec(name) else None
+        except Exception:  # noqa: BLE001 - Python 2.7, or a broken package
+            pass
+    return found
 
 
 def prefixes(home, environ):

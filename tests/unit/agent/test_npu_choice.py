@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from collect_agent.npu import Device, Group, UsageError, Verdict, Wish, groups, interpret, judge, refusal, visible_ids
-from collect_agent.npu.interpret import parse_info
-from collect_agent.npu.judge import NO_WISH
+from collect_agent.npu.choice import Group, groups, refusal
+from collect_agent.npu.device import Device
+from collect_agent.npu.interpret import interpret, parse_info
+from collect_agent.npu.judge import NO_WISH, UsageError, Verdict, Wish, judge, visible_ids
 from npu_smi_tables import A1, A2, A3, A5, P310, Die, Layout, info
 
 

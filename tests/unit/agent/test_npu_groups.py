@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from collect_agent.npu import UsageError, Verdict, Wish, groups, interpret, judge, reasons, refusal, used_limit
-from collect_agent.npu.choice import MOST
+from collect_agent.npu.choice import MOST, groups, reasons, refusal
+from collect_agent.npu.interpret import interpret
+from collect_agent.npu.judge import UsageError, Verdict, Wish, judge, used_limit
 from npu_smi_tables import A1, A2, A3, P310, Die, Layout, info
 
 IDLE = (3391, 65536)

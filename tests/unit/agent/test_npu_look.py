@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from collect_agent.npu import Device, NpuSmiError, interpret, judge, look
-from collect_agent.npu.failures import NpuSmiBoardTypeError, NpuSmiMissingError, NpuSmiTimeoutError
-from collect_agent.npu.look import _in_container
+from collect_agent.npu.device import Device
+from collect_agent.npu.failures import NpuSmiBoardTypeError, NpuSmiError, NpuSmiMissingError, NpuSmiTimeoutError
+from collect_agent.npu.interpret import interpret
+from collect_agent.npu.judge import judge
+from collect_agent.npu.look import _in_container, look
 from npu_smi_tables import A2, A5, MAPPING, P310, Die, dead_slot, info, listing, mapping, proc_mem, usages
 
 MOUNT = "22 1 8:1 / /proc rw - proc proc rw\n31 22 0:52 / {} rw,relatime master:9 - overlay overlay rw,lowerdir={}\n"

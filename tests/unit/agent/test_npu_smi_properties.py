@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
-from collect_agent.npu import Device, NpuSmiError, interpret, judge
-from collect_agent.npu.interpret import combine, parse_info
+from collect_agent.npu.device import Device
+from collect_agent.npu.failures import NpuSmiError
+from collect_agent.npu.interpret import combine, interpret, parse_info
+from collect_agent.npu.judge import judge
 from collect_agent.npu.numbering import parse_mapping
 from collect_agent.npu.single import parse_list, parse_processes, parse_usages
 from npu_smi_tables import A2, A5, LAYOUTS, P310, Die, Layout, device_mapping, info, proc_mem, usages

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collect_agent.npu import Device, Process, interpret
+from collect_agent.npu.device import Device, Process
 from collect_agent.npu.failures import (
     NpuSmiBoardTypeError,
     NpuSmiDriverError,
@@ -17,7 +17,7 @@ from collect_agent.npu.failures import (
     NpuSmiMissingError,
     NpuSmiTimeoutError,
 )
-from collect_agent.npu.interpret import parse_info
+from collect_agent.npu.interpret import interpret, parse_info
 from collect_agent.npu.numbering import Mapped, parse_mapping
 from npu_smi_tables import A1, A2, A2_26, A3, A5, A5_25_6, LAYOUTS, P310, Die, Layout, info, mapping
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collect_agent import presence
-from collect_agent.npu import Device, Process
+from collect_agent.npu.device import Device, Process
 
 HELD = [{"logic": 0, "used_mb": 3300}]
 STRANGER = {"pid": 4711, "name": "python", "memory_mb": 900, "label": "NPU 0 chip 0 (logic 0)"}

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from collect_agent import npu
-from collect_agent.npu import Device, Wish
+from collect_agent.npu.choice import reasons
+from collect_agent.npu.device import Device
+from collect_agent.npu.inside import judge_for, reachable
+from collect_agent.npu.judge import Wish
 from collect_remote import errors
 from collect_remote.containers import Mount, box, says
 from npu_smi_tables import A2, MAPPING, Die, info, mapping
@@ -111,12 +113,12 @@ def devices(*logic: int) -> list[Device]:
 
 def test_only_what_the_container_has_is_free() -> None:
     inside = {"name": "vllm", "logic_ids": [[1, 0], [2, 1], [3, 2]]}
-    judged = npu.judge_for(devices(0, 1, 2, 3), Wish(), "0,2", inside)
+    judged = judge_for(devices(0, 1, 2, 3), Wish(), "0,2", inside)
     assert [verdict.free for verdict in judged] == [False, True, False, True]
     assert judged[0].reason == "not in the container vllm"
     assert judged[2].reason == ("not allowed: logic id 1 of the container, outside its ASCEND_RT_VISIBLE_DEVICES=0,2")
-    assert [verdict.free for verdict in npu.reachable(judged, None, inside)] == [False, True, True, True]
-    assert npu.reasons(judged, Wish()) == [
+    assert [verdict.free for verdict in reachable(judged, None, inside)] == [False, True, True, True]
+    assert reasons(judged, Wish()) == [
         "NPU 2 chip 0 (logic 2) " + judged[2].reason,
         "1 more is not in the container vllm",
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collect_agent.npu import judge
+from collect_agent.npu.judge import judge
 from collect_remote import device_table, errors, saved
 from collect_remote.cli import main
 from collect_remote.devices import Wish, out_of_reach

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import pytest
 
 from collect_remote.errors import UnreachableError
 from collect_remote.transports import handshake
-from collect_remote.transports.handshake import HungUp, NoBanner, no_banner, offered, patiently
+from collect_remote.transports.handshake import HungUp, NoBanner, Overheard, no_banner, offered, patiently
 
 
 @pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"Keep out!\r\nSSH-1.99-Cisco\n", b"SSH-2.0-x\r\n\0\0"])
@@ -81,3 +82,26 @@ def test_only_a_server_that_hangs_up_is_asked_again(monkeypatch: pytest.MonkeyPa
     with pytest.raises(UnreachableError):
         patiently(log_in)
     assert len(answers) == 1
+
+
+def test_what_comes_first_is_acknowledged_at_once() -> None:
+    """Else a server that gathers small packets keeps the next one back for as long as our kernel waits: 40 ms."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        with near, far:
+            wire = Overheard(near)
+            for _ in range(5):
+                # Talking in turns is what makes the kernel wait for a reply to acknowledge with.
+                far.sendall(b"x")
+                assert wire.recv(10) == b"x"
+                assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
+                near.sendall(b"y")
+                assert far.recv(10) == b"y"
+
+
+def test_a_way_to_a_server_need_not_be_one_of_tcp() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        far.sendall(b"SSH-2.0-x")
+        assert Overheard(near).recv(100) == b"SSH-2.0-x"

@@ -15,7 +15,7 @@ import pytest
 
 from collect_remote.doctor import imported
 from collect_remote.onhost import facts, output, pythons, reader
-from collect_remote.probe import packed, trial
+from collect_remote.probe import trial
 from pythons import others
 
 # --- the output directory ---------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_a_models_path(tmp_path: Path, path: str, why: str | None) -> None:
 def tried(python: str, path: Path, seconds: str = "30") -> dict[str, Any]:
     done = subprocess.run(
         [python, "-", "::mark:: ", seconds],
-        input=packed(trial()),
+        input=trial(),
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(path)},
         text=True,
         capture_output=True,

@@ -24,7 +24,7 @@ def test_it_runs_on_any_python_and_tells_its_version(python: str, tmp_path: Path
     (tmp_path / "npu-smi").chmod(0o755)
     done = subprocess.run(
         [python, "-", "::mark:: ", str(tmp_path / "work"), "agent.pyz", ""],
-        input=programs.packed(programs.survey()),
+        input=programs.survey(),
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)},
         text=True,
         capture_output=True,
@@ -51,7 +51,7 @@ def test_a_reader_that_goes_takes_a_hanging_npu_smi_along(tmp_path: Path) -> Non
     )
     assert probe.stdin is not None
     assert probe.stdout is not None
-    probe.stdin.write(programs.packed(programs.survey()).encode())
+    probe.stdin.write(programs.survey().encode())
     probe.stdin.close()
     pids: list[str] = []
     while len(pids) < 2:
@@ -65,7 +65,7 @@ def test_a_reader_that_goes_takes_a_hanging_npu_smi_along(tmp_path: Path) -> Non
 def probed(tmp_path: Path, agent: str = "agent.pyz", site: Path | None = None, command: str = "") -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-S", "-", "::mark:: ", str(tmp_path / "work"), agent, command],
-        input=programs.packed(programs.survey()),
+        input=programs.survey(),
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(site or "")},
         text=True,
         capture_output=True,

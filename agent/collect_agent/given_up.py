@@ -1,0 +1,34 @@
+"""The end of a run that cannot tell its own any more: what is left of it is ended, then its reader is told why."""
+
+from __future__ import annotations
+
+import sys
+
+from . import elsewhere, events, ownership, process, remains
+from .failure import Failure
+from .rundir import RunDir
+
+GRACE_S = 5.0  # for a supervisor whose run was removed, to end it
+
+
+def fetched(run: RunDir) -> int:
+    what = "there is no run {} any more: somebody else has fetched its result, or removed it".format(run.id)
+    return _give_up(run, Failure("RunFailed", what, "ask who works on this host"), GRACE_S)
+
+
+def removed(run: RunDir) -> int:
+    return _give_up(run, remains.removed(run), GRACE_S)
+
+
+def died(run: RunDir) -> int:
+    return _give_up(run, Failure("RunFailed", "the supervisor of the run died", "read " + run.log), 0.0)
+
+
+def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:
+    process.end(run.id, grace_s=grace_s)
+    elsewhere.remove_copies(run)
+    remains.trim(run)
+    ownership.give_back(run)
+    sys.stdout.write(events.on_wire(events.failed(failure)))
+    sys.stdout.flush()
+    return 1

@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from . import (
     acquire,
     borrow,
+    cpus,
     events,
     family,
     lease,
@@ -131,6 +132,7 @@ def _pipeline(
         manifest=lambda files: manifest.document(
             run, plan, journal.events, proof, phases, verdict, harvested.parsed, files
         ),
+        level=pack.level_for(cpus.count(), plan["link_bytes_s"]),
         on_progress=_Pace(journal, "pack"),
     )
     entry = {"name": os.path.basename(target), "size": packed["size"], "sha256": packed["sha256"]}

@@ -133,7 +133,8 @@ def _planned(
     from .run import Run
 
     judged = choose(request, host, facts, log)
-    asked = document(request, run_id, plan, facts, judged, detached=detached)
+    link = remote.login.link_bytes_s if remote.login else None
+    asked = document(request, run_id, plan, facts, judged, detached=detached, link_bytes_s=link)
     log(stage="start", run=run_id, upload=not facts.agent_present)
     return Run(deploy.Deployed(remote, facts), run_id, request.reconnect_for, asked), asked
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collect_agent.rundir import ID, sync_directory
+from collect_agent.rundir import ARCHIVE, ID, sync_directory
 
 from .errors import ConnectError, Interrupted, UsageError, storage_error
 
@@ -61,7 +61,7 @@ def partial(where: Place) -> Place:
 
 @contextlib.contextmanager
 def incoming(where: Place) -> Iterator[None]:
-    """Make the growing directory, or take over what an earlier tool has brought of the same run.
+    """Make the growing directory, with what is here already of the same run: brought in part, or published elsewhere.
 
     It is gone afterwards, published or not, unless the connection was lost or the user left: then it is kept for who
     comes next. StorageError when it cannot be made.
@@ -69,6 +69,7 @@ def incoming(where: Place) -> Iterator[None]:
     try:
         if not _taken_over(where):
             _make(where.incoming)
+            _copy_known(where)
         _sweep(where.incoming.parent)
         lock = os.open(where.incoming, os.O_RDONLY)
     except OSError as error:
@@ -102,6 +103,13 @@ def _taken_over(where: Place) -> bool:
                 os.close(lock)
             return True
     return False
+
+
+def _copy_known(where: Place) -> None:
+    """An archive is not brought twice; that it is this one, its digest will show."""
+    run_id = where.incoming.name.partition(".")[0]
+    for archive in ROOT.glob(f"*/*/{run_id}/{ARCHIVE}"):
+        shutil.copyfile(archive, where.incoming / ARCHIVE)
 
 
 def _has_content(directory: Path) -> bool:

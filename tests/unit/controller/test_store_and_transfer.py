@@ -8,6 +8,7 @@ import json
 import os
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ def entry(name: str, content: bytes) -> Sent:
     return Sent(name, len(content), hashlib.sha256(content).hexdigest())
 
 
-@given(st.lists(st.binary(max_size=40), min_size=1, max_size=4), st.data())
+@given(st.lists(st.binary(max_size=20), min_size=1, max_size=3), st.data())
 def test_files_come_out_as_they_went_in(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes], data: st.DataObject
 ) -> None:
@@ -32,7 +33,7 @@ def test_files_come_out_as_they_went_in(
     files = [entry(f"f{number}", content) for number, content in enumerate(contents)]
     stream = b"".join(contents)
     whole: list[Sent] = []
-    with contextlib.ExitStack() as tools:
+    with mock.patch("os.fsync"), contextlib.ExitStack() as tools:  # a disk would make it take minutes
         sink = tools.enter_context(Sink(directory, tuple(files[:1]), whole.append))
         while sink.left or sink.files != tuple(files):
             if not sink.left:
@@ -143,6 +144,18 @@ def test_what_was_brought_before_the_connection_was_lost_is_gone_on_with(
         assert (second.incoming / "profile_l1.tar.gz").read_text() == "half"
         assert not first.incoming.exists()
     assert not Path("profiles/.incoming").exists()
+
+
+def test_what_is_published_elsewhere_is_not_brought_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = store.place("h", "m", "20261109_100000_abcdef")
+    with store.incoming(here):
+        (here.incoming / "profile_l1.tar.gz").write_text("whole")
+        store.publish(here, {})
+    again = store.place("h", "m", "20261109_100000_abcdef", Path("out"))
+    with store.incoming(again):
+        assert (again.incoming / "profile_l1.tar.gz").read_text() == "whole"
+    assert (here.final / "profile_l1.tar.gz").read_text() == "whole"
 
 
 def test_nothing_empty_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,3 +84,12 @@ prepare_msprof() {
     once "$ROOT/.venv/msprof-analyze/.installed" "$ROOT/tests/conformance/msprof-requirements.txt" -- \
         quietly "$ROOT/.venv/msprof-analyze/bin/python" -m pip install -r "$ROOT/tests/conformance/msprof-requirements.txt"
 }
+
+# .venv/bench: the tool as users install it, and what it is compared with
+prepare_bench() {
+    prepare_tool
+    make_venv "$ROOT/.venv/bench"
+    once "$ROOT/.venv/bench/.peers" "$ROOT/setup.cfg" -- \
+        quietly "$ROOT/.venv/bench/bin/python" -m pip install "$ROOT" 'fabric >=3.2,<4'
+    quietly "$ROOT/.venv/bench/bin/python" -m pip install --force-reinstall --no-deps "$ROOT"
+}

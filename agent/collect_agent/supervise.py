@@ -14,16 +14,14 @@ import signal
 import time
 import traceback
 from types import FrameType
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from . import (
     acquire,
     borrow,
-    cpus,
     events,
     family,
     lease,
-    manifest,
     ownership,
     presence,
     process,
@@ -93,7 +91,7 @@ def _pipeline(
     try:
         worker = program.start(run, plan, held)
         # The worker has a model to load: what comes after it is imported meanwhile.
-        from . import archive, elsewhere, harvest, pack, tarstream, validate
+        from . import harvest, result
 
         _follow_worker(run, plan, worker, journal, held.devices, lambda when: moments.append(look(when)))
         harvest.settle(run, plan, journal.write)
@@ -101,58 +99,13 @@ def _pipeline(
         process.end(run.id, grace_s=GRACE_S)  # nothing of the run may be on a device whose lease is given back
         held.release()
 
-    journal.write(stage="harvest")
-    remains.restore_log(run)
-    try:
-        harvested = harvest.harvest(run, plan, program.environment(run, plan, held), emit=journal.write)
-    finally:
-        elsewhere.remove_copies(run)
-    remains.tidy_log(run)
-
-    journal.write(stage="validate")
-    phases = manifest.phases(journal.events, worker.ranks.told[1:])
-    verdict = validate.validate(run.profile, dict(plan["expected"], since=started, warmup=phases))
-    seen = presence.tell(moments, held.devices)
-    verdict["checks"] += [presence.check(seen, allow_shared=plan["allow_shared"]), harvest.check(harvested)]
-    complaints = _complaints(verdict)
-    failure = Failure(
-        "ProfileInvalid",
-        "the profile is not valid: " + "; ".join(message for message, _ in complaints),
-        "; ".join(remedy for _, remedy in complaints[:1]) + remains.kept(run),
+    recorded = result.Recorded(
+        environment=program.environment(run, plan, held),
+        since=started,
+        seen=presence.tell(moments, held.devices),
+        ranks=worker.ranks.told[1:],
     )
-    if complaints and not plan["salvage"]:
-        raise failure
-
-    journal.write(stage="pack")
-    proof = manifest.proof(journal.events, seen)
-    target = run.partial if complaints else run.archive
-    packed = pack.pack(
-        harvest.members(harvested, plan["keep_raw"]),
-        target,
-        manifest=lambda files: manifest.document(
-            run, plan, journal.events, proof, phases, verdict, harvested.parsed, files
-        ),
-        level=pack.level_for(cpus.count(), plan["link_bytes_s"]),
-        on_progress=_Pace(journal, "pack"),
-    )
-    entry = {"name": os.path.basename(target), "size": packed["size"], "sha256": packed["sha256"]}
-    journal.write(stage="check", **({} if complaints else {"files": [entry]}))  # it may be fetched meanwhile
-    try:
-        archive.read_back(target, packed)
-    except tarstream.ArchiveError as error:
-        raise Failure(
-            "StorageError",
-            "what was packed cannot be read back: {}".format(error),
-            "do not trust the disk below {}: name another directory with `workdir` in the inventory".format(run.path),
-        ) from error
-    log_size, log_sha256 = archive.digest_file(run.log)
-    return {
-        **({"status": "failed", "error": failure.to_json()} if complaints else {}),
-        "files": [
-            entry,
-            {"name": os.path.basename(run.log), "size": log_size, "sha256": log_sha256},
-        ],
-    }
+    return result.make(run, plan, journal, recorded)
 
 
 def _follow_worker(
@@ -313,17 +266,6 @@ def _os_failure(run: RunDir, error: OSError) -> Failure:
     )
 
 
-def _complaints(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
-    """(message, remedy) of every check that did not pass, those of the whole first."""
-    groups = [("", verdict["checks"])] + [(p["phase"] + ": ", p["checks"]) for p in verdict["profiles"]]
-    return [
-        (phase + check["message"], check["remedy"])
-        for phase, checks in groups
-        for check in checks
-        if check["verdict"] in ("fail", "unproven")
-    ]
-
-
 def _tail(path: str, lines: int = 30, size: int = 16384) -> List[str]:
     try:
         with open(path, "rb") as file:
@@ -331,17 +273,3 @@ def _tail(path: str, lines: int = 30, size: int = 16384) -> List[str]:
             return file.read().decode("utf-8", "replace").splitlines()[-lines:]
     except OSError:
         return []
-
-
-class _Pace:
-    """Progress of a stage as events, a few a second at most."""
-
-    def __init__(self, journal: events.Journal, stage: str, interval_s: float = 0.25) -> None:
-        self._journal, self._stage, self._interval = journal, stage, interval_s
-        self._last = 0.0
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if done == total or now - self._last >= self._interval:
-            self._last = now
-            self._journal.write(stage=self._stage, bytes=done, of=total)

@@ -39,7 +39,9 @@ AllowTcpForwarding yes
 LogLevel VERBOSE
 SetEnv "HOME={folder}"
 ForceCommand {session}
+Subsystem sftp {sftp}
 """
+SFTP_SERVERS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server")
 START_SECONDS = 20.0
 
 
@@ -103,6 +105,7 @@ class OpenSshServer:
         if self.banner:
             config += f'Banner "{banner}"\n'
         ours = CONFIG.format(
+            sftp=next(filter(os.path.exists, SFTP_SERVERS), "/none"),  # nothing of ours asks for it
             port=port,
             address=self._address,
             folder=self._folder,

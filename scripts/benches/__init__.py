@@ -1,0 +1,1 @@
+"""The benchmarks: one module each, whose `run` gives its tables as Markdown."""

@@ -33,9 +33,7 @@ def main() -> int:
 def written(page: str, name: str, tables: str) -> str:
     """The page with `tables` between the marks of the benchmark `name`."""
     begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-    new, count = re.subn(
-        f"(?s){re.escape(begin)}.*?{re.escape(end)}", lambda _: f"{begin}{tables}{end}", page
-    )
+    new, count = re.subn(f"(?s){re.escape(begin)}.*?{re.escape(end)}", lambda _: f"{begin}{tables}{end}", page)
     if count != 1:
         sys.exit(f"error: {PAGE} has no place for {name}: {begin.strip()} ... {end.strip()}")
     return new

@@ -1,17 +1,15 @@
-"""The Python half of `scripts/bench`: rounds that interleave what is compared, medians, and ratios within each round.
+"""The tool itself: rounds that interleave what is compared, medians, and ratios within each round.
 
 ssh         `ssh host true`: the least that anything over SSH costs
 run         the same agent command, on the host, without SSH: the remote run's own time
 collect     the whole of `collect-remote --host ... --model ...`, and `first`: up to the agent's first event in it
 help        `collect-remote --help`, `python`: a Python that does nothing
 
-The same behind a link of 100 ms round-trip time, with the agent there already and without. `--transport openssh` does
-it all by the system's ssh.
+The same behind a link of 100 ms round-trip time, with the agent there already and without.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import statistics
@@ -19,21 +17,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY / "tests"))
-
-from collect_remote import Request, launch, load_inventory, pipeline, shell  # noqa: E402
-from collect_remote.deploy import Deployed  # noqa: E402
-from collect_remote.remote import Remote  # noqa: E402
-from collect_remote.run import Run  # noqa: E402
-from simhost import SimHost  # noqa: E402
-from simhost.link import Link  # noqa: E402
+from collect_remote import Request, launch, load_inventory, pipeline, shell
+from collect_remote.deploy import Deployed
+from collect_remote.remote import Remote
+from collect_remote.run import Run
+from simhost import SimHost
+from simhost.link import Link
 
 MODELS = {"llama": {"adapter": "llama"}}
 ROUND_TRIP_S = 0.1
@@ -44,43 +38,34 @@ Seconds = dict[str, float]
 Contender = Callable[[], Seconds]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench")
-    parser.add_argument("rounds", type=int, nargs="?", default=15)
-    parser.add_argument("--transport", choices=("paramiko", "openssh"), default="paramiko")
-    options = parser.parse_args()
-    with bench(options.transport) as (host, root):
-        near = {
-            "python": timed("python", [sys.executable, "-c", ""]),
-            "help": timed("help", [TOOL, "--help"]),
-            "ssh": timed("ssh", ssh(host, host.port)),
-            "run": run_alone(host, root / "near"),
-            "collect": collect(root / "near"),
-        }
-        report(rounds_of(near, options.rounds), near=True)
-        with Link(host.address, host.port, delay_s=ROUND_TRIP_S / 2) as link:
-            inventory(root / "far", host, options.transport, port=link.port)
-            far = {
-                "ssh": timed("ssh", ssh(host, link.port)),
-                "cached": collect(root / "far"),
-                "uncached": uncached(host, collect(root / "far")),
-            }
-            report(rounds_of(far, max(3, options.rounds // 3)), near=False)
-    return 0
-
-
-@contextmanager
-def bench(transport: str) -> Iterator[tuple[SimHost, Path]]:
+def run(rounds: int) -> str:
     with tempfile.TemporaryDirectory(prefix="collect-remote-bench-") as directory:
         root = Path(directory)
         with SimHost(root / "ascend01", env={"COLLECT_REMOTE_LEASE_DIR": str(root / "leases")}) as host:
-            inventory(root / "near", host, transport)
-            yield host, root
+            inventory(root / "near", host)
+            inventory(root / "openssh", host, transport="openssh")
+            near = {
+                "python": timed("python", [sys.executable, "-c", ""]),
+                "help": timed("help", [TOOL, "--help"]),
+                "ssh": timed("ssh", ssh(host, host.port)),
+                "run": run_alone(host, root / "near"),
+                "collect": collect(root / "near"),
+                "by openssh": collect(root / "openssh"),
+            }
+            tables = report(rounds_of(near, 2 * rounds), near=True)
+            with Link(host.address, host.port, delay_s=ROUND_TRIP_S / 2) as link:
+                inventory(root / "far", host, port=link.port)
+                far = {
+                    "ssh": timed("ssh", ssh(host, link.port)),
+                    "agent there": collect(root / "far"),
+                    "agent not there": uncached(host, collect(root / "far")),
+                }
+                return f"{tables}\n\n{report(rounds_of(far, rounds), near=False)}"
 
 
-def inventory(folder: Path, host: SimHost, transport: str, **more: object) -> None:
+def inventory(folder: Path, host: SimHost, **more: object) -> None:
     folder.mkdir()
-    entry = {**host.inventory_entry(), "transport": transport, **more}
+    entry = {**host.inventory_entry(), **more}
     document = {"all": {"vars": {"models": MODELS}, "hosts": {"ascend01": entry}}}
     (folder / "inventory.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
 
@@ -183,40 +168,39 @@ def quiet(command: list[str]) -> None:
         sys.exit(f"error: {command[0]} failed:\n{done.stderr.decode()}{done.stdout.decode()}")
 
 
-def report(rounds: list[dict[str, Seconds]], *, near: bool) -> None:
-    def row(name: str, values: list[float], unit: str) -> None:
-        scale, digits = (1e3, 0) if unit == "ms" else (1.0, 2)
-        median, least, most = (scale * value for value in (statistics.median(values), min(values), max(values)))
-        print(f"| {name} | {median:.{digits}f} | {least:.{digits}f} - {most:.{digits}f} |")
-
-    print(f"\n| {'loopback' if near else f'{ROUND_TRIP_S * 1e3:.0f} ms round trips'}, ms | median | min - max |")
-    print("| --- | ---: | ---: |")
+def report(rounds: list[dict[str, Seconds]], *, near: bool) -> str:
+    lines = [f"| {'loopback' if near else f'{ROUND_TRIP_S * 1e3:.0f} ms round trips'}, ms | median | min - max |"]
+    lines.append("| --- | ---: | ---: |")
     for name, seconds in rounds[0].items():
         for part in seconds:
-            label = part if name == part or near else f"{name}: {part}"
-            row(label, [values[name][part] for values in rounds], "ms")
-    print("\n| ratio within a round | median | min - max | budget |".replace(" | budget |", " |"))
-    print("| --- | ---: | ---: |")
-    for label, ratio in RATIOS[near].items():
-        row(label, [ratio(values) for values in rounds], "")
+            label = part if name == part else f"{name}: {part}"
+            lines.append(row(label, [1e3 * values[name][part] for values in rounds], 0))
+    lines += ["", "| ratio within a round | median | min - max | goal |", "| --- | ---: | ---: | ---: |"]
+    for label, (ratio, most) in RATIOS[near].items():
+        lines.append(f"{row(label, [ratio(values) for values in rounds], 2)} {most} |")
+    return "\n".join(lines)
 
 
-RATIOS: dict[bool, dict[str, Callable[[dict[str, Seconds]], float]]] = {
+def row(name: str, values: list[float], digits: int) -> str:
+    median, least, most = (f"{value:.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
+    return f"| {name} | {median} | {least} - {most} |"
+
+
+Round = dict[str, Seconds]
+RATIOS: dict[bool, dict[str, tuple[Callable[[Round], float], str]]] = {
     True: {
-        "(collect - run) / ssh, budget 2.5": lambda r: (r["collect"]["collect"] - r["run"]["run"]) / r["ssh"]["ssh"],
-        "first / ssh, budget 1.7": lambda r: r["collect"]["first"] / r["ssh"]["ssh"],
-        "help / python": lambda r: r["help"]["help"] / r["python"]["python"],
+        "(collect - run) / ssh": (lambda r: (r["collect"]["collect"] - r["run"]["run"]) / r["ssh"]["ssh"], "2.5"),
+        "first / ssh": (lambda r: r["collect"]["first"] / r["ssh"]["ssh"], "1.7"),
+        "help / python": (lambda r: r["help"]["help"] / r["python"]["python"], ""),
     },
     False: {
-        "(first - 1 round trip) / ssh, agent there, budget 1.3": lambda r: (
-            (r["cached"]["first"] - ROUND_TRIP_S) / r["ssh"]["ssh"]
+        "(first - 1 round trip) / ssh, agent there": (
+            lambda r: (r["agent there"]["first"] - ROUND_TRIP_S) / r["ssh"]["ssh"],
+            "1.3",
         ),
-        "(first - 3 round trips) / ssh, agent not there, budget 1.3": lambda r: (
-            (r["uncached"]["first"] - 3 * ROUND_TRIP_S) / r["ssh"]["ssh"]
+        "(first - 3 round trips) / ssh, agent not there": (
+            lambda r: (r["agent not there"]["first"] - 3 * ROUND_TRIP_S) / r["ssh"]["ssh"],
+            "1.3",
         ),
     },
 }
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -112,7 +112,8 @@ def _pipeline(
     phases = manifest.phases(journal.events, worker.ranks.told[1:])
     verdict = validate.validate(run.profile, dict(plan["expected"], since=started, warmup=phases))
     seen = presence.tell(moments, held.devices)
-    verdict["checks"] += [presence.check(seen, allow_shared=plan["allow_shared"]), harvest.check(harvested)]
+    shared = presence.check(seen, allow_shared=plan["allow_shared"])
+    verdict = validate.with_checks(verdict, [shared, harvest.check(harvested)])
     complaints = _complaints(verdict)
     failure = Failure(
         "ProfileInvalid",

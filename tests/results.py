@@ -79,6 +79,25 @@ def publish(parent: Path, *, phase: str = "decode", ranks: int = 1, run: str = R
     return parent / run
 
 
+def made(directory: Path, files: dict[str, bytes], **changes: Any) -> Path:
+    """A result with these files in ASCEND_PROFILER_OUTPUT, and as much of a manifest as reading them takes.
+
+    `changes` are fields of the manifest.
+    """
+    directory.mkdir(exist_ok=True)
+    listed = {"phase": "decode", "rank": None, "directory": "decode/ascend01_4711_20260101000000000_ascend_pt"}
+
+    def document(packed: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"format": manifest.FORMAT, "verdict": "valid", "profiles": [listed], "files": packed, **changes}
+
+    archive = directory / ARCHIVE
+    start = f"profile_l1/{listed['directory']}/ASCEND_PROFILER_OUTPUT/"
+    packed = pack([(start + name, data) for name, data in files.items()], str(archive), manifest=document)
+    beside = {**document(packed["files"]), "archive": {"size": packed["size"]}}
+    (directory / "manifest.json").write_text(json.dumps(beside))
+    return directory
+
+
 def _write(run: RunDir, expected: Any, started: float, changes: dict[str, Any]) -> dict[str, list[str]]:
     """{phase: the directories of its profiles}, each with the steps that are expected."""
     several = len(expected["ranks"]) > 1

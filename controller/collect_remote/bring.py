@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +16,14 @@ from collect_agent.tarstream import ArchiveError
 
 from . import store, transfer
 from .errors import CollectError, ConnectError, Interrupted, TransferError, UnreachableError, from_agent
+from .profile import Profile
 from .remote import Stream
 from .run import Run
 from .session import Log
 from .wire import Sent, checked_manifest, log_lines, partial_manifest, sent_files
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A published profile: its directory and what its manifest says."""
-
-    directory: Path
-    manifest: dict[str, Any]
-
-    @property
-    def archive(self) -> Path:
-        return self.directory / ARCHIVE
-
-
-def bring(run: Run, place: store.Place, incoming: Path, asked: Mapping[str, Any], log: Log) -> Result:
+def bring(run: Run, place: store.Place, incoming: Path, asked: Mapping[str, Any], log: Log) -> Profile:
     """Follow `run` to its end and publish what it has; `asked` is what it was started with.
 
     `incoming` is where the files grow. Raises the CollectError that says what went wrong, in the run or here; of a
@@ -54,7 +42,7 @@ def bring(run: Run, place: store.Place, incoming: Path, asked: Mapping[str, Any]
         with contextlib.suppress(UnreachableError):
             stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
             stream.status()  # comes when the run is removed there: what we say is done is done
-    return Result(place.final, manifest)
+    return Profile(place.final, manifest, place.final / ARCHIVE)
 
 
 def _salvage(

@@ -15,8 +15,7 @@ import pytest
 import profiles
 from collect_agent.archive import MANIFEST
 from collect_agent.pack import pack
-from collect_agent.validate import CHECKS, TREE_CHECKS
-from manifests import validate
+from collect_agent.validate import CHECKS, TREE_CHECKS, validate
 from profiles import Profile
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"

@@ -24,7 +24,7 @@ import pytest
 import profiles
 from collect_agent.archive import extract
 from collect_agent.pack import pack, tree
-from manifests import validate
+from collect_agent.validate import validate
 from profiles import Profile
 
 BESIDE = [above / "shared" / "cases" / "profiles" for above in Path(__file__).resolve().parents]  # of the checkout

@@ -49,7 +49,8 @@ def misfit(document: Any, part: str = "#", *, strict: bool = False) -> str | Non
 
 
 def check(document: Any, part: str = "#") -> None:
-    assert misfit(document, part, strict=True) is None
+    fault = misfit(document, part, strict=True)
+    assert fault is None, fault
 
 
 def check_published(directory: Path) -> None:

@@ -23,7 +23,7 @@ from collect_remote.request import AIC_METRICS, EXPORTS
 from collect_remote.request import PHASES as ASKED
 
 # What is there for some runs only; everything else is there for all.
-OPTIONAL = {"proof.ranks", "phases.prefill.ranks", "phases.decode.ranks"}
+OPTIONAL = {"devices.inside", "proof.ranks", "phases.prefill.ranks", "phases.decode.ranks"}
 NAMED_BY_DATA = ("phases", "phases.prefill.ranks", "phases.decode.ranks", "expected.steps")
 OF_EVERY_CHECK = ("id", "verdict", "message", "remedy")
 
@@ -36,6 +36,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     whole["container"] = manifest.container(
         {"container": {"runtime": "docker", "name": "vllm", "id": "5f0c1e", "image": "vllm:1", "user": "root"}}
     )
+    whole["devices"][0]["inside"] = 0
     tried = {"where": "/w/both/x_ascend_pt", "how": "online", "problem": "it was not parsed"}
     whole["profiles"][0]["parsed"] = {"how": "offline", "where": "/dev/shm", "tried": [tried]}
     device = Device(npu=3, chip=0, logic=6, processes=(Process(1, "python", 900), Process(2, "other", 900)))

@@ -54,12 +54,14 @@ class Profile:
         UsageError when there is none, or it is of another format; ProfileInvalid when it is damaged.
         """
         place = Path(path)
-        found = (place / name for name in (ARCHIVE, PARTIAL)) if place.is_dir() else iter((place,))
-        archive = next(filter(Path.is_file, found), None)
+        beside = place / MANIFEST
+        with readable(place):
+            found = (place / name for name in (ARCHIVE, PARTIAL)) if place.is_dir() else iter((place,))
+            archive = next(filter(Path.is_file, found), None)
+            alone = not beside.is_file()
         if archive is None:
             raise UsageError(f"there is no {ARCHIVE} at {place}", "give the directory of a result, or its archive")
-        beside = place / MANIFEST
-        manifest = _beside(archive, beside) if beside.is_file() else _inside(archive)
+        manifest = _inside(archive) if alone else _beside(archive, beside)
         _require_form(manifest, archive)
         return cls(archive.parent, manifest, archive)
 

@@ -165,6 +165,10 @@ def test_where_there_is_no_result(tmp_path: Path, where: str) -> None:
     )
 
 
+def test_what_the_system_refuses_to_look_at(tmp_path: Path) -> None:
+    refused(UsageError, lambda: Profile.at(tmp_path / ("x" * 300)), message="File name too long", remedy="rights")
+
+
 def test_what_is_no_archive(one: Path) -> None:
     refused(ProfileInvalid, lambda: Profile.at(one / "manifest.json"), message="is damaged", remedy="collect again")
 

@@ -72,12 +72,11 @@ class Profile:
 
     def open(self, name: str, *, phase: str | None = None, rank: int | None = None) -> io.TextIOWrapper:
         """A file as UTF-8 text with its own line ends, read as a stream out of the archive; to be closed."""
-        return io.TextIOWrapper(io.BufferedReader(self._member(name, phase, rank)), "utf-8-sig", newline="")
+        return _text(self.archive, self._choose(name, phase, rank))
 
     def rows(self, name: str, *, phase: str | None = None, rank: int | None = None) -> Iterator[dict[str, str]]:
         """The rows of a table as {column: text as it stands}."""
-        chosen = _table(self._choose(name, phase, rank))
-        return _rows(self.archive, chosen)
+        return _rows(self.archive, _table(self._choose(name, phase, rank)))
 
     def load(self, name: str, *, phase: str | None = None, rank: int | None = None) -> pandas.DataFrame:
         """A table as a pandas DataFrame. UsageError without pandas."""
@@ -86,7 +85,7 @@ class Profile:
         except ImportError as error:
             raise UsageError(f"load() needs pandas: {error}", "pip install pandas, or use rows()") from error
         chosen = _table(self._choose(name, phase, rank))
-        with self.open(chosen.name, phase=chosen.phase, rank=chosen.rank) as file:
+        with _text(self.archive, chosen) as file:
             try:
                 frame = pandas.read_csv(file)
             except ValueError as error:
@@ -96,10 +95,6 @@ class Profile:
 
     def _choose(self, name: str, phase: str | None, rank: int | None) -> Held:
         return choose(held(self.manifest), name, phase, rank)
-
-    def _member(self, name: str, phase: str | None, rank: int | None) -> Member:
-        chosen = self._choose(name, phase, rank)
-        return Member(self.archive, chosen.path, chosen.sha256)
 
 
 class Held(NamedTuple):
@@ -151,6 +146,10 @@ def _table(file: Held) -> Held:
     if not file.name.endswith(".csv"):
         raise UsageError(f"{file.name} is no table", "rows() and load() take .csv files, open() takes any text")
     return file
+
+
+def _text(archive: Path, file: Held) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BufferedReader(Member(archive, file.path, file.sha256)), "utf-8-sig", newline="")
 
 
 def _rows(archive: Path, file: Held) -> Iterator[dict[str, str]]:

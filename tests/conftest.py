@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import manifests
 from harness import Tool, command_line, gone, leases
 from simhost import SimHost
 
@@ -91,10 +92,12 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def tool(tmp_path: Path, client_home: Path) -> Tool:
+def tool(tmp_path: Path, client_home: Path) -> Iterator[Tool]:
+    """The tool in a directory of its own; what it published there by the end of a test is as the schema says."""
     directory = tmp_path / "here"
     directory.mkdir()
-    return Tool(directory)
+    yield Tool(directory)
+    manifests.check_published(directory)
 
 
 @pytest.fixture

@@ -28,10 +28,8 @@ def make(run: RunDir, plan: Dict[str, Any], journal: events.Journal, recorded: R
     journal.write(stage="validate")
     phases = manifest.phases(journal.events, recorded.ranks)
     verdict = validate.validate(run.profile, dict(plan["expected"], since=recorded.since, warmup=phases))
-    verdict["checks"] += [
-        presence.check(recorded.seen, allow_shared=plan["allow_shared"]),
-        harvest.check(harvested),
-    ]
+    shared = presence.check(recorded.seen, allow_shared=plan["allow_shared"])
+    verdict = validate.with_checks(verdict, [shared, harvest.check(harvested)])
     complaints = _complaints(verdict)
     failure = Failure(
         "ProfileInvalid",

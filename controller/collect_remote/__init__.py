@@ -1,7 +1,8 @@
 """Collect torch_npu profiles from remote Huawei Ascend hosts over SSH, verified.
 
     host = load_inventory(Path("inventory.yaml")).host("ascend01")
-    result = collect(Request(host="ascend01", model="llama"), host)
+    profile = collect(Request(host="ascend01", model="llama"), host)
+    kernels = list(profile.rows("kernel_details.csv"))
 
 Names are imported when they are used: this package itself costs nothing.
 """
@@ -12,13 +13,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .bring import Result
     from .devices import Device, Verdict
     from .errors import CollectError
     from .inventory import Host, Inventory, ModelSpec
     from .inventory import load as load_inventory
     from .manage import Cleaned, attach, clean, runs, stop
     from .pipeline import Preview, collect, deploy_agent, devices, preview, start
+    from .profile import Profile
     from .request import Request
     from .run import Run
     from .wire import Listed
@@ -33,8 +34,8 @@ __all__ = [
     "Listed",
     "ModelSpec",
     "Preview",
+    "Profile",
     "Request",
-    "Result",
     "Run",
     "Verdict",
     "attach",
@@ -55,7 +56,7 @@ _HOME = {
     **dict.fromkeys(("Preview", "collect", "deploy_agent", "devices", "preview", "start"), "pipeline"),
     **dict.fromkeys(("Cleaned", "attach", "clean", "runs", "stop"), "manage"),
     "Listed": "wire",
-    "Result": "bring",
+    "Profile": "profile",
     "Run": "run",
     "CollectError": "errors",
     "Request": "request",

@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +20,14 @@ from collect_agent.tarstream import ArchiveError
 
 from . import store, transfer
 from .errors import CollectError, ConnectError, Interrupted, TransferError, UnreachableError
+from .profile import Profile
 from .remote import Stream
 from .run import Run, failed
 from .session import Log
 from .wire import Sent, checked_manifest, partial_manifest, sent_files
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A published profile: its directory and what its manifest says."""
-
-    directory: Path
-    manifest: dict[str, Any]
-
-    @property
-    def archive(self) -> Path:
-        return self.directory / ARCHIVE
-
-
-def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> Result:
+def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> Profile:
     """Follow `run` until its result is packed, and publish that; `asked` is what it was started with.
 
     Raises the CollectError that says what went wrong, in the run or here; of a profile that is not valid, what there is
@@ -66,7 +54,7 @@ def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> R
         with contextlib.suppress(UnreachableError):
             stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
             stream.status()  # comes when the run is removed there: what we say is done is done
-    return Result(place.final, manifest)
+    return Profile(place.final, manifest, place.final / ARCHIVE)
 
 
 def _salvage(run: Run, files: tuple[Sent, ...], place: store.Place, asked: Mapping[str, Any], log: Log) -> str:

@@ -9,10 +9,11 @@ from pathlib import Path
 from collect_agent.events import Event
 
 from . import deploy, store
-from .bring import Result, bring
+from .bring import bring
 from .deploy import Deployed
 from .errors import RunFailed, UsageError, one_line
 from .inventory import Host
+from .profile import Profile
 from .remote import Remote
 from .run import Run, answer
 from .session import OnEvent, session
@@ -41,7 +42,7 @@ def runs(host: Host, on_event: OnEvent | None = None) -> tuple[Listed, ...]:
 
 def attach(
     host: Host, run_id: str, *, out: Path | None = None, reconnect_for: float = 600.0, on_event: OnEvent | None = None
-) -> Result:
+) -> Profile:
     """Follow a run that is on the host to its end, and publish its result as `collect` would have.
 
     A KeyboardInterrupt stops it, unless it was started to go on alone; it becomes Interrupted. UsageError when there is

@@ -23,8 +23,8 @@ from .survey import Facts, survey
 from .tenacity import Tenacity
 
 if TYPE_CHECKING:
-    from .bring import Result
     from .devices import Group, Verdict
+    from .profile import Profile
     from .run import Run
 
 
@@ -39,7 +39,7 @@ class Preview:
     agent: str
 
 
-def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Result:
+def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Profile:
     """Collect one profile and publish it. Raises the CollectError that says what went wrong.
 
     `on_event` is called in this thread with every event: the controller's own stages and those of the agent.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from .progress import preset
 
 if TYPE_CHECKING:
-    from .bring import Result
     from .manage import Cleaned
     from .pipeline import Preview
+    from .profile import Profile
     from .run import Run
     from .wire import Listed
 
@@ -20,7 +20,7 @@ WIDEST = 32  # column of a table: what is longer moves the rest of its own line,
 FOLLOWED_S = 15  # whoever follows says so every five seconds
 
 
-def result_document(result: Result) -> dict[str, Any]:
+def result_document(result: Profile) -> dict[str, Any]:
     manifest = result.manifest
     keys = ("run_id", "host", "container", "model", "route", "devices", "visible_devices", "versions", "phases")
     return {
@@ -30,7 +30,7 @@ def result_document(result: Result) -> dict[str, Any]:
     }
 
 
-def result_text(result: Result) -> str:
+def result_text(result: Profile) -> str:
     manifest = result.manifest
     checks = sum(len(profile["checks"]) for profile in manifest["profiles"]) + len(manifest["checks"])
     size = manifest["archive"]["size"]

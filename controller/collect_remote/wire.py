@@ -63,7 +63,7 @@ def _shown(value: Any) -> bool:
 
 
 _MANIFEST = {
-    "profiles": [{"phase": _shown, "rank": Maybe(count), "checks": [dict]}],
+    "profiles": [{"phase": _shown, "rank": Maybe(count), "directory": _shown, "checks": [dict]}],
     "checks": [dict],
     "phases": {PLAIN: {"step_seconds": [float], "step_kinds": [_shown], "warmup_seconds": [float]}},
     "devices": [{"label": _shown, "name": _shown}],

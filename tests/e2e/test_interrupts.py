@@ -261,3 +261,18 @@ def test_a_pull_goes_on_where_it_broke(host: Start, tool: Tool) -> None:
     assert outcome.status == 0, outcome.err
     log = tool.directory / outcome.document["directory"] / "run.log"
     assert log.stat().st_size > 400 * (1 << 19)
+
+
+def test_an_interrupt_while_classes_are_made_has_its_status_too(tool: Tool, tmp_path: Path) -> None:
+    """Modules are imported when they are needed, and make data classes by `exec`: Ctrl-C may come in there."""
+    tool.inventory(entries={"ascend01": {"address": "127.0.0.1", "port": 1}})
+    (tmp_path / "yaml.py").write_text('exec("raise KeyboardInterrupt")\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "collect_remote", "devices", "--host", "ascend01"],
+        cwd=tool.directory,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.splitlines()[0]) == (130, "error: interrupted")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pages
+from collect_remote import Profile
 from harness import Tool
 from simhost import SimHost
 
@@ -87,18 +91,22 @@ def test_a_script_says_what_is_missing_and_where_it_failed(tool: Tool, name: str
     assert "(while connect)" in refused.stderr
 
 
-def test_the_python_api(host: Start, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from collect_remote import Request, collect, load_inventory
-
+def test_the_python_api(
+    host: Start, tool: Tool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/results.md shows it."""
     tool.inventory(host())
     monkeypatch.chdir(tool.directory)
-    stages = []
-    result = collect(
-        Request(host="ascend01", model="llama"),
-        load_inventory(Path("inventory.yaml")).host("ascend01"),
-        on_event=lambda event: stages.append(event["stage"]),
-    )
-    assert result.archive.is_file()
-    assert result.manifest["verdict"] == "valid"
+    made: dict[str, Any] = {}
+    exec(pages.code("results.md")[0], made)  # noqa: S102 - our own page
+    stages = capsys.readouterr().out.splitlines()
     assert stages[0] == "connect"
-    assert stages[-1] == "publish"
+    assert stages[-2] == "publish"
+    assert stages[-1].startswith("valid profiles/ascend01/llama/")
+    profile = made["profile"]
+    assert profile.archive.is_file()
+    assert profile == Profile.at(profile.directory)
+    steps = {row["Step Id"] for row in profile.rows("kernel_details.csv")}
+    assert len(steps) == len(profile.manifest["phases"]["both"]["step_seconds"])
+    with profile.open("profiler_info.json") as file:
+        assert "end_info" in json.load(file)

@@ -165,10 +165,15 @@ def intruded(tool: Tool, ascend: SimHost, *arguments: str, until: str = "profili
 
 
 def test_a_stranger_in_the_window_spoils_the_profile(host: Start, tool: Tool) -> None:
-    status, document, err = intruded(tool, host(npus=1))
+    status, document, err = intruded(tool, host(npus=1), "--salvage")
     assert status == 7, err
     assert "the device was shared during the run: pid 4711 python on NPU 0" in document["error"]["message"]
     assert "--allow-shared" in document["error"]["remedy"]
+    # What was brought of it says so too, though the profile alone has no fault.
+    (beside,) = tool.profiles.rglob("*.partial/manifest.json")
+    manifest = json.loads(beside.read_text())
+    assert manifest["verdict"] == "invalid"
+    assert {check["verdict"] for part in manifest["profiles"] for check in part["checks"]} <= {"pass", "na", "warn"}
 
 
 def test_a_shared_profile_can_be_accepted_and_stays_marked(host: Start, tool: Tool) -> None:

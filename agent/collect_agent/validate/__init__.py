@@ -19,7 +19,7 @@ from .registry import CHECKS, FAIL, PASS, UNPROVEN
 from .sources import from_archive, from_directory
 from .whole import TREE_CHECKS, complete, outcome, unchanged
 
-__all__ = ["CHECKS", "MESSAGES", "TREE_CHECKS", "explain", "validate"]
+__all__ = ["CHECKS", "MESSAGES", "TREE_CHECKS", "explain", "validate", "with_checks"]
 
 
 def validate(path: str, expected: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
@@ -62,6 +62,11 @@ def validate(path: str, expected: Optional[Dict[str, Any]] = None) -> Dict[str, 
     for facts in profiles:
         facts.asked = asked
     return _result(path, [_judge(facts) for facts in profiles], checks)
+
+
+def with_checks(result: Dict[str, Any], more: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """What `validate` returned, with `more` checks of the whole: the verdict is of all of them. Pure."""
+    return _result(result["path"], result["profiles"], [*result["checks"], *more])
 
 
 def _judge(facts: Facts) -> Dict[str, Any]:

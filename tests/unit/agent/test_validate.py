@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import profiles
 from collect_agent.archive import extract
 from collect_agent.pack import pack, tree
-from collect_agent.validate import validate
+from collect_agent.validate import validate, with_checks
 from profiles import Profile
 
 BESIDE = [above / "shared" / "cases" / "profiles" for above in Path(__file__).resolve().parents]  # of the checkout
@@ -66,6 +66,16 @@ def test_healthy_profiles_are_valid(tmp_path: Path, profile: Profile, columns: i
     assert found["phase"] == "decode"
     assert found["steps"] == list(range(profile.first_step, profile.first_step + profile.steps))
     assert columns is None or len(profiles.kernel_columns(profile)) == columns
+
+
+@pytest.mark.parametrize(
+    ("verdict", "whole"), [("pass", "valid"), ("warn", "valid"), ("unproven", "unproven"), ("fail", "invalid")]
+)
+def test_the_verdict_is_of_the_runs_own_checks_too(tmp_path: Path, verdict: str, whole: str) -> None:
+    profiles.write(tmp_path / "decode")
+    result = validate(str(tmp_path), profiles.request(Profile()))
+    check = {"id": "device-shared", "verdict": verdict, "message": "", "remedy": ""}
+    assert with_checks(result, [check]) == {**result, "verdict": whole, "checks": [*result["checks"], check]}
 
 
 def test_without_a_record_of_the_warm_up_a_healthy_profile_is_unproven(tmp_path: Path) -> None:

@@ -50,7 +50,9 @@ ASKED = {"run_id": "r1", "host": "h", "model": "m", "expected": {"steps": {"deco
 MANIFEST: dict[str, Any] = {
     **ASKED,
     "verdict": "valid",
-    "profiles": [{"phase": "decode", "rank": None, "checks": [{"id": "steps", "verdict": "pass"}]}],
+    "profiles": [
+        {"phase": "decode", "rank": None, "directory": "decode/x", "checks": [{"id": "steps", "verdict": "pass"}]}
+    ],
     "phases": {"decode": {"step_seconds": [1, 1], "step_kinds": ["decode"] * 2, "warmup_seconds": [2]}},
     "devices": [{"label": "NPU 0", "name": "910B3"}],
     "versions": {"torch_npu": "2.9.0"},
@@ -102,7 +104,8 @@ def test_what_the_host_does_not_call_valid_is_never_published(verdict: Any) -> N
     "change",
     [
         {"profiles": []},
-        {"profiles": [{"phase": "decode", "checks": []}]},
+        {"profiles": [{**MANIFEST["profiles"][0], "checks": []}]},
+        {"profiles": [{**MANIFEST["profiles"][0], "directory": None}]},
         {"phases": {}},
         {"devices": [{}]},
         {"checks": None},

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Dict, List, Optional, Set, Tuple
 
 from .device import Device, Process
-from .failures import FORMAT_REMEDY, NpuSmiFormatError
+from .failures import FORMAT, NpuSmiFormatError
 
 _INTEGER = re.compile(r"[0-9]{1,9}")
 _ABSENT = ("NA", "-", "")
@@ -132,7 +132,7 @@ class _Table:
     def report(self) -> Report:
         self._lose_upper()
         if self.heading is None or not self.devices:
-            raise NpuSmiFormatError("the output of npu-smi is not understood: " + self._misfit(), FORMAT_REMEDY)
+            raise NpuSmiFormatError(FORMAT.message.format(misfit=self._misfit()))
         listed = tuple(
             replace(device, processes=tuple(self.processes.get(key, ())), doubt=self._doubt(key, device))
             for key, device in self.devices.items()
@@ -188,7 +188,7 @@ class _Table:
     def _add(self, device: Device) -> None:
         key = (device.npu, device.chip)
         if key in self.devices:
-            raise NpuSmiFormatError("the output of npu-smi lists {} twice".format(device.label), FORMAT_REMEDY)
+            raise NpuSmiFormatError("the output of npu-smi lists {} twice".format(device.label))
         self.devices[key] = device
 
     def _lose_upper(self) -> None:

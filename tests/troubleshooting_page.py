@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md: the parts that come from the tool's own tables, `python tests/troubleshooting_page.py` writes.
+"""docs/troubleshooting.md: `python tests/troubleshooting_page.py` writes the parts that come from the tool's tables.
 
 The prose between them is the page's own. A part begins with a line that says where it comes from:
 
@@ -16,17 +16,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "agent"), str(ROOT / "controller")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "agent"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "controller"))
 
 from collect_agent import failure
 from collect_agent.validate import CHECKS, MESSAGES, TREE_CHECKS
 from collect_remote import doctor, errors
 from collect_remote.checks import Subject, connection, container, devices, models, output, software
 
-PAGE = ROOT / "docs" / "troubleshooting.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "troubleshooting.md"
 PART = re.compile(r"(<!-- from (.+?) -->\n).*?(<!-- end -->\n)", re.DOTALL)
-OF_DOCTOR = (connection, doctor, container, software, output, models, devices)  # `import` is the last, see `subjects`
+OF_DOCTOR = (connection, doctor, software, container, output, models, devices)
 
 Trouble = failure.Trouble | errors.Trouble[errors.CollectError]
 
@@ -39,10 +39,13 @@ def page(text: str) -> str:
 def part(source: str) -> Iterator[str]:
     name, _, code = source.partition(", exit ")
     if name == "the checks of the doctor":
-        yield from table("check", "what it looks at", ((s.id, s.looks_at, s.remedy) for s in subjects()))
+        yield "| check | what it looks at | what it says | what to do |\n| --- | --- | --- | --- |"
+        yield from (row(s.id, s.looks_at, shown(s.says), s.remedy) for s in subjects())
+        yield ""
     elif name == "the checks of a profile":
-        both = {**TREE_CHECKS, **CHECKS}.items()
-        yield from table("check", "what it catches", ((id_, check.catches, check.remedy) for id_, check in both))
+        yield "| check | what it catches | what to do |\n| --- | --- | --- |"
+        yield from (row(id_, check.catches, check.remedy) for id_, check in {**TREE_CHECKS, **CHECKS}.items())
+        yield ""
     elif name == "the messages":
         yield "| what it prints | what it means | what to do |\n| --- | --- | --- |"
         yield from (f"| {cell(m.seen)} | {cell(m.meaning)} | {cell(m.remedy)} |" for m in MESSAGES)
@@ -50,30 +53,27 @@ def part(source: str) -> Iterator[str]:
     elif name == "the errors":
         for kind in kinds():
             if kind.exit_code == int(code):
-                what = f"An error of the kind `{kind.__name__}` that is none of the others. {kind.__doc__}"
-                yield from entry(kind.kind_entry, what, kind.advice)
+                what = sentence(kind.__doc__ or "")
+                yield from entry(kind.kind_entry, f"{what} `{kind.__name__}`, without an entry of its own", kind.advice)
     else:
         for trouble in troubles(name):
             if exit_code(trouble) == int(code):
-                seen = trouble.seen or (shown(trouble.message),)
-                yield from entry(trouble.id, trouble.cause, shown(trouble.remedy), seen)
+                yield from entry(trouble.id, trouble.cause, shown(trouble.remedy), seen(trouble))
 
 
-def entry(id_: str, cause: str, remedy: str, seen: Iterable[str] = ()) -> Iterator[str]:
+def entry(id_: str, cause: str, remedy: str, lines: Iterable[str] = ()) -> Iterator[str]:
     yield f"#### {id_}\n"
-    if lines := [f"    {line}\n" for line in seen]:
-        yield "".join(lines)
+    if code := "".join(f"    {line}\n" for line in lines):
+        yield code
     yield f"{sentence(cause)}\n\n*To do:* {prose(remedy)}.\n"
 
 
-def table(first: str, second: str, rows: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    yield f"| {first} | {second} | what to do |\n| --- | --- | --- |"
-    yield from (f'| <a id="{id_}"></a>`{id_}` | {cell(what)} | {cell(remedy)} |' for id_, what, remedy in rows)
-    yield ""
+def row(id_: str, *cells: str) -> str:
+    return f'| <a id="{id_}"></a>`{id_}` | {" | ".join(map(cell, cells))} |'
 
 
 def subjects() -> list[Subject]:
-    """Of all checks of the doctor, in its order."""
+    """Of all checks of the doctor; `import` is its last."""
     found = [value for module in OF_DOCTOR for value in vars(module).values() if isinstance(value, Subject)]
     return [*(subject for subject in found if subject is not doctor.IMPORT), doctor.IMPORT]
 
@@ -88,6 +88,12 @@ def kinds() -> list[type[errors.CollectError]]:
     """Every class of errors that has an entry of its own."""
     values = vars(errors).values()
     return [value for value in values if isinstance(value, type) and "advice" in vars(value)]
+
+
+def seen(trouble: Trouble) -> list[str]:
+    """The message, unless it has no words of its own, and what else one may read."""
+    own = any(literal.strip(" :") for literal, *_ in string.Formatter().parse(trouble.message))
+    return [*([shown(trouble.message)] if own else []), *trouble.seen]
 
 
 def exit_code(trouble: Trouble) -> int:

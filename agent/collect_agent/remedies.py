@@ -30,7 +30,7 @@ DRIVER = _known(
 )
 NNAL = _known(
     "library-of-nnal",
-    "nnal is a package of its own, with a set_env.sh of its own",
+    "CANN's nnal is a package of its own, with a set_env.sh of its own",
     "it belongs to CANN's nnal package: install it, or name nnal/atb/set_env.sh under `setup` in the inventory",
     "libatb.so: cannot open shared object file: No such file or directory",
 )

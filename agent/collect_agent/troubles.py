@@ -34,8 +34,7 @@ NO_DEVICE = Trouble(
     "no-usable-device",
     "EnvironmentUnfit",
     "torch.npu.is_available() is False (ASCEND_RT_VISIBLE_DEVICES={ids})",
-    "torch_npu finds no device that it may use: the rights on /dev/davinci*, the driver, or an id that the "
-    "container has not",
+    "there is no device that it may use: the rights on /dev/davinci*, the driver, or an id that the container has not",
     "check the driver with npu-smi info as this user; a profile is never taken on the CPU",
 )
 NOT_OPENED = Trouble(
@@ -44,7 +43,7 @@ NOT_OPENED = Trouble(
     "the device does not open: {said}",
     "many causes have the same code; CANN's own first line (EL0003, E30006, ...) is shown behind it",
     "read CANN's own log (~/ascend/log): the code alone has many causes, a driver that does not fit among them",
-    ("the device does not open: ... code 507033; E30006: ...",),
+    ("open device 0 failed, runtime result = 507033",),
 )
 DEVICE_COUNT = Trouble(
     "device-count",
@@ -168,10 +167,7 @@ NOT_WRITTEN = Trouble(
     "cannot write on the host: {why} ({path})",
     "the disk is full or a quota is used up: what the profiler records needs several times its size when it is parsed",
     FREE_SPACE,
-    (
-        "cannot write on the host: No space left on device (PATH)",
-        "a disk of the host is full: ...: No space left on device",
-    ),
+    ("a disk of the host is full: ...: No space left on device",),
 )
 SUPERVISOR_DIED = Trouble(
     "supervisor-died",

@@ -77,7 +77,7 @@ LOGIN_REFUSED = Trouble(
     "{place} refused the login (keys offered: {keys})",
     "another user or key than `ssh` takes; a key named in the inventory is the only one offered, from its file or from "
     "the agent that holds it. Without one, what `ssh -G HOST` lists and the agent's keys are tried. \"it accepts "
-    "password\": only `transport: openssh` on a terminal can do that. An RSA key with an old server signs by "
+    'password": only `transport: openssh` on a terminal can do that. An RSA key with an old server signs by '
     "ssh-rsa, which is SHA-1",
     "try `ssh -p {port} {user}@{address}`; name the user and the key in the inventory",
 )
@@ -107,7 +107,7 @@ SSH_CONFIG = Trouble(
     "ssh-config",
     ConnectError,
     "ssh rejects its configuration{of}: {why}",
-    "ssh reads the same files, and stops at the same line",
+    "the system's ssh reads the same files, and stops at the same line",
     "mend {config}",
 )
 SILENT = Trouble(
@@ -124,5 +124,5 @@ LOST = Trouble(
     "the network, a firewall that forgets idle connections, or the host. It is tried again for `--reconnect-for` (ten "
     "minutes); the run goes on meanwhile, and a minute longer",
     "`collect-remote attach RUN --host HOST` follows the run and brings its result, from any machine",
-    ("HOST: the connection broke", "lost the connection and could not get it back: ..."),
+    ("lost the connection and could not get it back: ...",),
 )

@@ -37,6 +37,7 @@ IMPORT = Subject(
     "import",
     f"`import torch_npu` works, in a process of its own, in the environment of a run, within {IMPORT_LIMIT_S:g} s",
     "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)",
+    "cannot import torch_npu with {python}: {said}",
 )
 
 
@@ -131,7 +132,7 @@ def imported(python: str, told: dict[str, Any]) -> Check:
         message = f"import torch_npu with {python} {how}"
         remedy = "often modules that CANN needs are not in this Python: decorator, scipy, attrs, psutil, sympy, numpy"
     else:
-        message = f"cannot import torch_npu with {python}: {last}"
+        message = IMPORT.says.format(python=python, said=last)
         remedy = ""
     remedy, entry = remedies.find(told["text"]) or (remedy, "")
     return failed(IMPORT, EnvironmentUnfit(message, remedy, entry=entry), seconds)

@@ -38,7 +38,7 @@ BY_AUTHORITY = Trouble(
     HostKeyError,
     "{host} is known by the certificate authority of {place} alone, and paramiko takes no certificate; its plain "
     "key is {shown}",
-    "known_hosts has an @cert-authority for it",
+    "an @cert-authority of known_hosts speaks for it",
     "write `transport: openssh` in the inventory: the system's ssh checks the certificate; or pin the plain key as "
     "`host_key`",
 )

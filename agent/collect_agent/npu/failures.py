@@ -12,10 +12,10 @@ from typing import Dict, Optional, Tuple, Type
 from ..failure import Failure, Trouble
 
 OTHER = Trouble(
-    "npu-smi",
+    "npu-smi-fails",
     "NpuSmiError",
     "npu-smi failed ({line})",
-    "npu-smi could not tell which NPUs there are, and says so by a code",
+    "it could not tell which NPUs there are, and says so by a code",
     "look the code up in the npu-smi manual of this driver version",
 )
 DRIVER = Trouble(

@@ -2,7 +2,7 @@
 
 The same lines follow failed and good parses ("All profiling data parsed", `analyse.done`), warnings are
 hidden on every rank but 0, and the wording changed between releases. Sources: torch_npu 2.13.0,
-`profiler/`, and the reports named in the project's troubleshooting page.
+`profiler/`, and public reports.
 """
 
 from __future__ import annotations

@@ -12,14 +12,15 @@ Verdict = Literal["ok", "warning", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What checks of this id look at, and what to do; docs/troubleshooting.md lists them.
+    """What checks of this id look at, and what they say when it is not well: a line of docs/troubleshooting.md.
 
-    `remedy` is the usual one: a case that knows better has its own.
+    `remedy` is the usual one: a case that knows better has its own. `says` has the words of one case in braces.
     """
 
     id: str
     looks_at: str
     remedy: str
+    says: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ FIRST_OUTPUT = Subject(
     f"the seconds until a command answers; more than {SLOW_S:g} are a warning, for every command waits for the login "
     "scripts",
     "see what its login scripts do: `ssh HOST true` takes as long; or its disks and its name service are slow",
+    "the first command answers after {seconds:.1f} s, which every command costs",
 )
 
 
@@ -50,4 +51,4 @@ def first_output(login: Login) -> Check:
     seconds = login.first_output_s or 0.0
     if seconds <= SLOW_S:
         return ok(FIRST_OUTPUT, "the first command answers", seconds)
-    return warned(FIRST_OUTPUT, f"the first command answers after {seconds:.1f} s, which every command costs")
+    return warned(FIRST_OUTPUT, FIRST_OUTPUT.says.format(seconds=seconds))

@@ -17,6 +17,7 @@ HOST_PYTHON = Subject(
     "container-host-python",
     "with `container`: the Python of the host itself, outside of it",
     f"install Python {'.'.join(map(str, OLDEST_PYTHON))} or newer there: devices are leased on the host",
+    "{python} on the host itself, outside of the container, is Python {version}",
 )
 WORKDIR = Subject(
     "container-workdir",
@@ -38,8 +39,7 @@ def host_python(box: Box) -> Check:
     version = ".".join(map(str, box.outside.python_version))
     if box.outside.python_version >= OLDEST_PYTHON:
         return ok(HOST_PYTHON, f"{box.outside.python} of the host is Python {version}")
-    message = f"{box.outside.python} on the host itself, outside of the container, is Python {version}"
-    return failed(HOST_PYTHON, EnvironmentUnfit(message))
+    return failed(HOST_PYTHON, EnvironmentUnfit(HOST_PYTHON.says.format(python=box.outside.python, version=version)))
 
 
 def workdir(box: Box, path: str) -> Check:

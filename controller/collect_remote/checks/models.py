@@ -13,11 +13,13 @@ PACKAGE = Subject(
     "model-package",
     "with `--model`: transformers or diffusers is installed, where the adapter is that of its name",
     "install it there (`PYTHON -m pip install NAME`), or name the Python that has it (`python`)",
+    "{python} has no {package}, which the adapter of model {model} imports",
 )
 FILES = Subject(
     "model",
     "with `--model`: `path` is there, is not empty, its files can be read",
     "correct `path` in the inventory, or bring the files there and make them readable",
+    "{path}, the `path` of model {model}, {problem} {place}",
 )
 
 
@@ -31,7 +33,7 @@ def package(facts: Facts, model: ModelSpec) -> Check:
     return failed(
         PACKAGE,
         EnvironmentUnfit(
-            f"{facts.python} has no {name}, which the adapter of model {model.name} imports",
+            PACKAGE.says.format(python=facts.python, package=name, model=model.name),
             f"install it there (`{facts.python} -m pip install {name}`), or name the Python that has it (`python`)",
         ),
     )
@@ -44,4 +46,5 @@ def files(facts: Facts, model: ModelSpec) -> Check:
     problem = facts.models.get(path, "was not looked at")
     if problem is None:
         return ok(FILES, f"{model.name}: {path} can be read")
-    return failed(FILES, EnvironmentUnfit(f"{path}, the `path` of model {model.name}, {problem} {facts.place}"))
+    says = FILES.says.format(path=path, model=model.name, problem=problem, place=facts.place)
+    return failed(FILES, EnvironmentUnfit(says))

@@ -18,12 +18,14 @@ NOISE = Subject(
     "login-noise",
     "what the login scripts print into sessions without a terminal",
     "this tool takes no harm, scp and others do: print only if [[ $- == *i* ]], e.g. in ~/.bashrc",
+    "the login scripts print text into sessions without a terminal: {said!r}",
 )
 PYTHON = Subject("python", "which Python, its version, and why it was taken", "`python` in the inventory")
 TORCH_NPU = Subject(
     "torch-npu",
     "torch and torch_npu are installed in it; if not, others that have both are named",
     "name the Python that has it: `python: /path/to/venv/bin/python` in the inventory",
+    "{python} has no {names}",
 )
 TORCH_VERSION = Subject(
     "torch-version",
@@ -39,11 +41,14 @@ CANN_VERSION = Subject(
 DRIVER_VERSION = Subject(
     "driver-version", "the driver is one that this CANN works with", "update the driver, or use an older CANN"
 )
-CANN = Subject("cann", "CANN is loaded; which, from where, and the newest of which", _NAME_SETUP)
+CANN = Subject(
+    "cann", "CANN is loaded; which, from where, and the newest of which", _NAME_SETUP, "CANN is not loaded: {why}"
+)
 MSPROF = Subject(
     "msprof",
     "msprof is on PATH, with its msprof.py where torch_npu looks for it: it parses with them",
     f"torch_npu parses with msprof: {_NAME_SETUP}",
+    "msprof is not on PATH after sourcing CANN's environment ({scripts}); PATH is {path}",
 )
 
 
@@ -51,10 +56,7 @@ def noise(facts: Facts) -> Check:
     if not facts.greeting:
         return ok(NOISE, "the login scripts print nothing")
     said = " ".join(facts.greeting)[:FIRST_BYTES]
-    return warned(
-        NOISE,
-        f"the login scripts print text into sessions without a terminal: {said!r}",
-    )
+    return warned(NOISE, NOISE.says.format(said=said))
 
 
 def python(facts: Facts) -> Check:
@@ -68,7 +70,9 @@ def torch_npu(facts: Facts) -> Check:
     if not missing:
         return ok(TORCH_NPU, f"torch {facts.versions['torch']}, torch_npu {facts.versions['torch_npu']}")
     found = f"these have it: {', '.join(facts.others)}; " if facts.others else ""
-    error = EnvironmentUnfit(f"{facts.python} has no {' and '.join(missing)}", found + TORCH_NPU.remedy)
+    error = EnvironmentUnfit(
+        TORCH_NPU.says.format(python=facts.python, names=" and ".join(missing)), found + TORCH_NPU.remedy
+    )
     return failed(TORCH_NPU, error)
 
 
@@ -91,7 +95,7 @@ def _fit(subject: Subject, fit: Fit) -> Check:
 
 def cann(facts: Facts) -> Check:
     if facts.cann is None:
-        return warned(CANN, f"CANN is not loaded: {_sourced(facts)}")
+        return warned(CANN, CANN.says.format(why=_sourced(facts)))
     scripts = f"by {', '.join(facts.setup)}" if facts.setup else "by the session itself"
     found = list(dict.fromkeys(version for version, _ in facts.canns))
     newest = f", the newest of {', '.join(found)}" if len(found) > 1 else ""
@@ -100,8 +104,7 @@ def cann(facts: Facts) -> Check:
 
 def msprof(facts: Facts) -> Check:
     if facts.msprof is None:
-        where = f"after sourcing CANN's environment ({_sourced(facts)}); PATH is {facts.path}"
-        return failed(MSPROF, EnvironmentUnfit(f"msprof is not on PATH {where}"))
+        return failed(MSPROF, EnvironmentUnfit(MSPROF.says.format(scripts=_sourced(facts), path=facts.path)))
     if facts.msprof_py is None:
         return failed(
             MSPROF,

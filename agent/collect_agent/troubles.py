@@ -12,6 +12,14 @@ FREE_SPACE = "free some space there, or name another directory with `workdir` in
 
 # --- before it begins ---
 
+NO_SUCH_DEVICE = Trouble(
+    "no-such-device",
+    "UsageError",
+    "there is no NPU {name!r} on the host",
+    "an id of another kind: there are NPU ids, chip ids and logic ids, and a container has only some of the devices",
+    'the host has: {present} (a logic id is written "logic:7")',
+)
+
 NO_RUN_DIRECTORY = Trouble(
     "run-directory",
     "StorageError",

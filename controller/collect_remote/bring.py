@@ -16,11 +16,23 @@ from collect_agent.rundir import ARCHIVE, PARTIAL
 from collect_agent.tarstream import ArchiveError
 
 from . import store, transfer
-from .errors import CollectError, ConnectError, Interrupted, TransferError, UnreachableError, from_agent
+from .errors import CollectError, ConnectError, Interrupted, TransferError, Trouble, UnreachableError, from_agent
 from .remote import Stream
 from .run import Run
 from .session import Log
 from .wire import Sent, checked_manifest, log_lines, partial_manifest, sent_files
+
+DAMAGED = Trouble(
+    "archive-damaged",
+    TransferError,
+    "{what}",
+    "what came is not what the host has packed, or is no archive of ours; nothing of it is kept here",
+    "bring it again",
+    (
+        "the pulled archive ends early: the gzip stream is not closed",
+        "the pulled archive member '../evil' leaves the target directory",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +140,4 @@ def _read(path: Path) -> Any:
     try:
         return archive.check_archive(str(path))["manifest"]
     except ArchiveError as error:
-        raise TransferError(f"the pulled archive {error}", "bring it again") from error
+        raise DAMAGED(what=f"the pulled {error}") from error

@@ -11,6 +11,7 @@ import re
 from typing import Iterable, Iterator, List, Sequence, Set, Tuple
 
 from ..failure import Failure
+from ..troubles import NO_SUCH_DEVICE
 from .device import Device
 from .judge import UsageError, Verdict, Wish
 
@@ -108,7 +109,7 @@ def _named(verdicts: Sequence[Verdict], name: str) -> List[Verdict]:
         and chip in (None, verdict.device.chip)
     ]
     if not these:
-        raise UsageError("there is no NPU {!r} on the host".format(name), _present(verdicts))
+        raise UsageError(NO_SUCH_DEVICE.message.format(name=name), _present(verdicts), NO_SUCH_DEVICE.id)
     return these
 
 
@@ -118,7 +119,7 @@ def _usable(verdict: Verdict) -> bool:
 
 def _present(verdicts: Sequence[Verdict]) -> str:
     labels = ", ".join(verdict.device.label for verdict in verdicts) or "none"
-    return 'the host has: {} (a logic id is written "logic:7")'.format(labels)
+    return NO_SUCH_DEVICE.remedy.format(present=labels)
 
 
 def _pools(devices: Sequence[Device], count: int) -> Iterator[List[Device]]:

@@ -25,8 +25,8 @@ HEALTH_WORDS = ("Warning", "Alarm", "Critical", "UNKNOWN")
 class UsageError(Failure):
     """A wish that cannot be understood, or that no state of this host could fulfil."""
 
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__("UsageError", message, remedy)
+    def __init__(self, message: str, remedy: str, entry: str = "") -> None:
+        super().__init__("UsageError", message, remedy, entry)
 
 
 @dataclass(frozen=True)

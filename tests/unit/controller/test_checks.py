@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 import pytest
-import troubleshooting_page
 
+import troubleshooting_page
 from collect_agent.remedies import cann_error, find
 from collect_agent.template import device_error
 from collect_remote import checks, doctor_report, estimate

@@ -18,6 +18,7 @@ import collect_agent
 import collect_remote
 import troubleshooting_page
 from collect_agent import failure, remedies, template, troubles
+from collect_agent.npu import failures
 from collect_agent.npu.failures import NpuSmiError
 from collect_agent.validate import CHECKS, MESSAGES, TREE_CHECKS, explain
 from collect_remote import errors, say
@@ -54,14 +55,15 @@ SUBJECTS = {subject.id for subject in troubleshooting_page.subjects()}
 NAMED = {*TROUBLES, *(cls.kind_entry for cls in KINDS), *SUBJECTS, *CHECKS, *TREE_CHECKS}
 
 
-def entries() -> list[str]:
+def entries(text: str = PAGE) -> list[str]:
     """Where one may land on the page: its entries, in its order."""
-    found = re.findall(r'^#### (\S+)$|<a id="([^"]+)"></a>', PAGE, re.MULTILINE)
+    found = re.findall(r'^#### (\S+)$|<a id="([^"]+)"></a>', text, re.MULTILINE)
     return [heading or row for heading, row in found]
 
 
 def test_the_page_is_what_the_tables_say() -> None:
     assert troubleshooting_page.page(PAGE) == PAGE, "run: python tests/troubleshooting_page.py"
+    assert entries(troubleshooting_page.PART.sub("", PAGE)) == [], "an entry is written from a table"
 
 
 def test_every_entry_that_is_named_is_there_once_and_no_other() -> None:
@@ -137,6 +139,9 @@ def test_what_is_seen_is_recognised() -> None:
         for line in trouble.seen:
             known = remedies.find(line)
             assert known is not None and known.entry == trouble.id
+    for npu in subclasses(NpuSmiError):
+        for line in npu.trouble.seen:
+            assert type(failures.failure(line)) is npu, line
     for message in MESSAGES:
         assert [found.message.id for found in explain([message.seen])] == [message.id]
 

@@ -59,10 +59,10 @@ MISSING = Trouble(
     "npu-smi-missing",
     "NpuSmiMissingError",
     "npu-smi cannot be run: {line}",
-    "there is no npu-smi, it is not where it usually is, or it may not be executed",
+    "there is no npu-smi on PATH, nor where it usually is, or it may not be executed",
     "install the driver, or mount npu-smi into the container; usual places: /usr/local/sbin, /usr/local/bin; "
     "if it is there, check that the login user may execute it",
-    ("npu-smi is not on PATH, nor in /usr/local/sbin, ...", "npu-smi: command not found"),
+    ("bash: npu-smi: command not found",),
 )
 TIMEOUT = Trouble(
     "npu-smi-hangs",

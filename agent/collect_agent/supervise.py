@@ -179,7 +179,9 @@ def _follow_worker(
         look("recorded")
         journal.write(stage="recorded", died=_death(status, run.log))
     elif status:
-        raise troubles.DIED(how=_death(status, run.log), log=run.log + remains.kept(run))
+        died = troubles.DIED(how=_death(status, run.log), log=run.log)
+        died.remedy += remains.kept(run)
+        raise died
 
 
 def _prove(event: events.Event, devices: List[lease.Device]) -> None:

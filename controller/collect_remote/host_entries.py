@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from collect_agent import remedies, troubles
 from collect_agent.failure import Trouble
 from collect_agent.npu import failures
@@ -11,17 +9,5 @@ from collect_agent.validate import CHECKS, TREE_CHECKS
 
 from .doctor import IMPORT
 
-
-def troubles_of(module: ModuleType) -> dict[str, Trouble]:
-    """Of a table of the agent, by id."""
-    return {value.id: value for value in vars(module).values() if isinstance(value, Trouble)}
-
-
-HOST_ENTRIES = frozenset(
-    (
-        IMPORT.id,
-        *CHECKS,
-        *TREE_CHECKS,
-        *(id_ for module in (troubles, remedies, failures) for id_ in troubles_of(module)),
-    )
-)
+_TABLES = [value for module in (troubles, remedies, failures) for value in vars(module).values()]
+HOST_ENTRIES = frozenset({IMPORT.id, *CHECKS, *TREE_CHECKS, *(t.id for t in _TABLES if isinstance(t, Trouble))})

@@ -4,7 +4,8 @@ The prose between them is the page's own. A part begins with a line that says wh
 
     <!-- from collect_remote.shell, exit 3 -->     kinds of trouble: those of a table that end with this exit code
     <!-- from the errors, exit 3 -->               what an error falls back to that is of no kind of its own
-    <!-- from the checks of the doctor -->, <!-- from the checks of a profile -->, <!-- from the messages -->
+    <!-- from the checks of the doctor -->, <!-- from the checks of a profile -->, <!-- from the messages -->,
+    <!-- from the reasons -->
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "agent"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "controller"))
 
 from collect_agent import failure
+from collect_agent.npu import reasons
 from collect_agent.validate import CHECKS, MESSAGES, TREE_CHECKS
 from collect_remote import doctor, errors
 from collect_remote.checks import Subject, connection, container, devices, models, output, software
@@ -45,6 +47,10 @@ def part(source: str) -> Iterator[str]:
     elif name == "the checks of a profile":
         yield "| check | what it catches | what to do |\n| --- | --- | --- |"
         yield from (row(id_, check.catches, check.remedy) for id_, check in {**TREE_CHECKS, **CHECKS}.items())
+        yield ""
+    elif name == "the reasons":
+        yield "| what it says | what it means, and what to do |\n| --- | --- |"
+        yield from (f"| {cell(shown(reason.says))} | {cell(shown(reason.means))} |" for reason in all_reasons())
         yield ""
     elif name == "the messages":
         yield "| what it prints | what it means | what to do |\n| --- | --- | --- |"
@@ -76,6 +82,11 @@ def subjects() -> list[Subject]:
     """Of all checks of the doctor; `import` is its last."""
     found = [value for module in OF_DOCTOR for value in vars(module).values() if isinstance(value, Subject)]
     return [*(subject for subject in found if subject is not doctor.IMPORT), doctor.IMPORT]
+
+
+def all_reasons() -> list[reasons.Reason]:
+    """Why a device may not be used."""
+    return [value for value in vars(reasons).values() if isinstance(value, reasons.Reason)]
 
 
 def troubles(module: str) -> list[Trouble]:

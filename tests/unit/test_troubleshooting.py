@@ -18,7 +18,7 @@ import collect_agent
 import collect_remote
 import troubleshooting_page
 from collect_agent import failure, remedies, template, troubles
-from collect_agent.npu import failures
+from collect_agent.npu import failures, reasons
 from collect_agent.npu.failures import NpuSmiError
 from collect_agent.validate import CHECKS, MESSAGES, TREE_CHECKS, explain
 from collect_remote import errors, say
@@ -36,6 +36,7 @@ MODULES = [
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
     if not re.search(r"\.(?:__main__$|adapters\.)", found.name)  # adapters import what only a host has
 ]
+Told = failure.Trouble | errors.Trouble | reasons.Reason
 TROUBLES: dict[str, Trouble] = {
     value.id: value
     for module in MODULES
@@ -97,11 +98,11 @@ def resolved(node: ast.AST, module: types.ModuleType) -> object:
     return None
 
 
-def called(node: ast.AST, module: types.ModuleType) -> list[Trouble]:
-    """The kinds of trouble that a call may make an error of."""
+def called(node: ast.AST, module: types.ModuleType) -> list[Trouble | reasons.Reason]:
+    """The kinds of trouble that a call may make an error of, or the reason that it gives."""
     choices = [node.body, node.orelse] if isinstance(node, ast.IfExp) else [node]
     found = (resolved(choice, module) for choice in choices)
-    return [value for value in found if isinstance(value, failure.Trouble | errors.Trouble)]
+    return [value for value in found if isinstance(value, Told)]
 
 
 def words(*templates: str) -> set[str]:
@@ -110,15 +111,19 @@ def words(*templates: str) -> set[str]:
 
 def test_every_kind_of_trouble_is_used_and_gets_its_words() -> None:
     used = set(re.findall(r'^ +"([a-z-]+)",\n +\)', source(template), re.MULTILINE))  # which can import no table
+    said: set[str] = set()
     for module in MODULES:
         for node in ast.walk(ast.parse(source(module))):
             if isinstance(node, ast.Call):
-                for trouble in called(node.func, module):
+                for told in called(node.func, module):
                     given = {keyword.arg for keyword in node.keywords}
-                    assert given == words(trouble.message, trouble.remedy), (module.__name__, trouble.id)
+                    templates = (told.says,) if isinstance(told, reasons.Reason) else (told.message, told.remedy)
+                    assert given == words(*templates), (module.__name__, told)
+                    said |= {told.says} if isinstance(told, reasons.Reason) else set()
             if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-                used |= {trouble.id for trouble in called(node, module)}
+                used |= {told.id for told in called(node, module) if not isinstance(told, reasons.Reason)}
     assert set(TROUBLES) <= used
+    assert {reason.says for reason in troubleshooting_page.all_reasons()} == said
 
 
 def source(module: types.ModuleType) -> str:

@@ -12,10 +12,10 @@ from typing import Dict, Iterable, List, Optional, Tuple
 
 from .device import Device
 from .failures import NpuSmiFormatError
+from .reasons import NO_LOGIC_ID
 from .table import Layout, Report
 
 _ID = re.compile(r"[0-9]{1,9}")
-_UNKNOWN = "npu-smi does not tell its logic id"
 _FOREIGN = "`npu-smi info -m` gives logic ids that cannot be this container's"
 
 
@@ -100,6 +100,6 @@ def join(report: Report, mapping: Iterable[Mapped], in_container: bool) -> Tuple
                 raise NpuSmiFormatError(
                     "npu-smi gives logic id {} to two devices: {} and {}".format(logic, other.label, device.label)
                 )
-        unknown = "" if logic is not None else _FOREIGN if foreign else _UNKNOWN
+        unknown = "" if logic is not None else _FOREIGN if foreign else NO_LOGIC_ID()
         joined.append(replace(device, logic=logic, doubt=device.doubt or unknown))
     return tuple(joined)

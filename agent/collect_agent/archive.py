@@ -96,6 +96,20 @@ def check_archive(path: str, *, max_bytes: int = MAX_BYTES) -> Dict[str, Any]:
     }
 
 
+def read_back(path: str, packed: Dict[str, Any]) -> None:
+    """Read the archive `path`, just written, to its last byte: ArchiveError unless it is what `pack` says it wrote.
+
+    Its own digest, the CRC and the length of what is in it, names and sizes. The digests of the members are left to
+    whoever brings it (`check_archive`): they were taken from the very bytes that went in.
+    """
+    with contextlib.closing(walk(path)) as entries:
+        found = [(entry.name, entry.size) for entry in entries]
+    if found[:-1] != [(file["path"], file["size"]) for file in packed["files"]] or found[-1][0] != MANIFEST:
+        raise ArchiveError("does not hold what was packed")
+    if digest_file(path) != (packed["size"], packed["sha256"]):
+        raise ArchiveError("is not what was written")
+
+
 def parse_manifest(text: bytes) -> Dict[str, Any]:
     """The manifest, with `files` in the form {"path", "size", "sha256"}; ArchiveError when it is not one."""
     try:

@@ -1,7 +1,8 @@
-"""Sending the results of a finished run: a header, then the bytes of its files one after the other.
+"""Sending the results of a run: a header, then the bytes of its files one after the other; again for what comes later.
 
-The reader knows every length and digest, so it never has to trust an end of stream; after it has verified them it
-answers `ok` on stdin and the run directory is removed. Any other answer, or none, keeps it.
+An archive that is packed is sent while it is still being read back; the log follows when the run has ended. The reader
+knows every length and digest, so it never has to trust an end of stream; after it has verified them it answers `ok` on
+stdin and the run directory is removed. Any other answer, or none, keeps it.
 """
 
 from __future__ import annotations
@@ -9,39 +10,65 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
+from typing import Any, Dict, List
 
 from . import events
 from .failure import Failure
+from .follow import follow
 from .rundir import RunDir
 
 BLOCK = 256 * 1024
 
 
 def send(run: RunDir, offset: int = 0) -> int:
-    """Write the files of the `end` event to stdout, from byte `offset` of their concatenation."""
-    out = sys.stdout.buffer
+    """Write the files of the run to stdout, from byte `offset` of their concatenation."""
     if not os.path.exists(run.events):
         gone = Failure("TransferError", "somebody else has fetched the result of run {}".format(run.id), "ask who did")
-        out.write(events.on_wire(events.failed(gone)).encode())
+        sys.stdout.write(events.on_wire(events.failed(gone)))
         return 1
-    files = events.read(run.events)[-1]["files"]
-    out.write(events.on_wire({"stage": "send", "files": files, "offset": offset}).encode())
-    for entry in files:
-        if offset >= entry["size"]:
-            offset -= entry["size"]
-            continue
-        with open(os.path.join(run.path, entry["name"]), "rb") as file:
-            file.seek(offset)
-            left = entry["size"] - offset
-            while left:
-                block = file.read(min(BLOCK, left))
-                if not block:
-                    sys.stderr.write("{} is shorter than it was\n".format(entry["name"]))
-                    return 1
-                out.write(block)
-                left -= len(block)
-        offset = 0
-    out.flush()
+    told = _announced(run)
+    if told["stage"] != "end":
+        offset = _write(run, told["files"], offset)
+        if follow(run, told["seq"]):
+            return 1
+        told = events.read(run.events)[-1]
+        if "files" not in told:
+            return 1  # the reader has seen how it ended
+    _write(run, told["files"], offset)
     if sys.stdin.readline().strip() == "ok":
         shutil.rmtree(run.path)
     return 0
+
+
+def _announced(run: RunDir) -> events.Event:
+    return [event for event in events.read(run.events) if "files" in event][-1]
+
+
+def _write(run: RunDir, files: List[Dict[str, Any]], offset: int) -> int:
+    """Header and bytes; where in the concatenation they end. OSError when a file is shorter than it was."""
+    out = sys.stdout.buffer
+    out.write(events.on_wire({"stage": "send", "files": files, "offset": offset}).encode())
+    begin = 0
+    for entry in files:
+        end = begin + entry["size"]
+        if offset < end:
+            with open(os.path.join(run.path, entry["name"]), "rb") as file:
+                file.seek(max(0, offset - begin))
+                _copy(run, file, end - max(offset, begin))
+        begin = end
+    out.flush()
+    return max(offset, begin)
+
+
+def _copy(run: RunDir, file: Any, left: int) -> None:
+    touched = time.monotonic()
+    while left:
+        block = file.read(min(BLOCK, left))
+        if not block:
+            raise OSError("{} is shorter than it was".format(file.name))
+        sys.stdout.buffer.write(block)
+        left -= len(block)
+        if time.monotonic() - touched > events.HEARTBEAT_S:
+            touched = time.monotonic()
+            run.touch_followed()

@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 from . import (
     acquire,
     borrow,
+    cpus,
     events,
     family,
     lease,
@@ -93,7 +94,7 @@ def _pipeline(
     try:
         worker = program.start(run, plan, held)
         # The worker has a model to load: what comes after it is imported meanwhile.
-        from . import archive, elsewhere, harvest, pack, validate
+        from . import archive, elsewhere, harvest, pack, tarstream, validate
 
         _follow_worker(run, plan, worker, journal, held.devices, lambda when: moments.append(look(when)))
         harvest.settle(run, plan, journal.write)
@@ -133,15 +134,24 @@ def _pipeline(
         manifest=lambda files: manifest.document(
             run, plan, journal.events, proof, phases, verdict, harvested.parsed, files
         ),
+        level=pack.level_for(cpus.count(), plan["link_bytes_s"]),
         on_progress=_Pace(journal, "pack"),
     )
-    journal.write(stage="check")
-    archive.check_archive(target)
+    entry = {"name": os.path.basename(target), "size": packed["size"], "sha256": packed["sha256"]}
+    journal.write(stage="check", **({} if complaints else {"files": [entry]}))  # it may be fetched meanwhile
+    try:
+        archive.read_back(target, packed)
+    except tarstream.ArchiveError as error:
+        raise Failure(
+            "StorageError",
+            "what was packed cannot be read back: {}".format(error),
+            "do not trust the disk below {}: name another directory with `workdir` in the inventory".format(run.path),
+        ) from error
     log_size, log_sha256 = archive.digest_file(run.log)
     return {
         **({"status": "failed", "error": failure.to_json()} if complaints else {}),
         "files": [
-            {"name": os.path.basename(target), "size": packed["size"], "sha256": packed["sha256"]},
+            entry,
             {"name": os.path.basename(run.log), "size": log_size, "sha256": log_sha256},
         ],
     }

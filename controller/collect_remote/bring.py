@@ -1,4 +1,7 @@
-"""From a run on a host to its published result: follow -> pull -> verify -> publish."""
+"""From a run on a host to its published result: follow -> pull -> verify -> publish.
+
+A result is brought as soon as it is packed, while the host reads it back; it is published when that has gone well.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from collect_agent import archive
+from collect_agent.events import Event
 from collect_agent.manifest import stages
 from collect_agent.rundir import ARCHIVE, PARTIAL
 from collect_agent.tarstream import ArchiveError
 
 from . import store, transfer
-from .errors import CollectError, ConnectError, Interrupted, TransferError, Trouble, UnreachableError, from_agent
+from .errors import CollectError, ConnectError, Interrupted, TransferError, Trouble, UnreachableError
 from .remote import Stream
-from .run import Run
+from .run import Run, failed
 from .session import Log
-from .wire import Sent, checked_manifest, log_lines, partial_manifest, sent_files
+from .wire import Sent, checked_manifest, partial_manifest, sent_files
 
 DAMAGED = Trouble(
     "archive-damaged",
     TransferError,
     "{what}",
-    "what came is not what the host has packed, or is no archive of ours; nothing of it is kept here",
+    "what came is not what the host has packed, or is no archive of ours; nothing of it is published",
     "bring it again",
     (
         "the pulled archive ends early: the gzip stream is not closed",
@@ -47,21 +51,29 @@ class Result:
         return self.directory / ARCHIVE
 
 
-def bring(run: Run, place: store.Place, incoming: Path, asked: Mapping[str, Any], log: Log) -> Result:
-    """Follow `run` to its end and publish what it has; `asked` is what it was started with.
+def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> Result:
+    """Follow `run` until its result is packed, and publish that; `asked` is what it was started with.
 
-    `incoming` is where the files grow. Raises the CollectError that says what went wrong, in the run or here; of a
-    profile that is not valid, what there is of it is here then, if the run was asked to salvage it.
+    Raises the CollectError that says what went wrong, in the run or here; of a profile that is not valid, what there is
+    of it is here then, if the run was asked to salvage it.
     """
-    files, failed = _follow(run, log, may_go_on=not asked["orphan_s"])
-    if failed:
-        if files:
-            failed.remedy += f"; {_salvage(run, files, store.partial(place), incoming, asked, log)}"
-        raise failed
+    event = _follow(run, log, may_go_on=not asked["orphan_s"])
+    if event.get("status") == "failed":
+        error = failed(event)
+        if "files" in event:
+            error.remedy += f"; {_salvage(run, sent_files(event['files'], PARTIAL), store.partial(place), asked, log)}"
+        raise error
     log.kept = f"the result is kept on the host in {run.directory}: `{run.attach}` brings it"
-    with _pulled(run, files, incoming, log) as stream:
-        manifest = checked_manifest(_read(incoming / ARCHIVE), asked)
-        _publish(place, manifest, files, log)
+    manifest: dict[str, Any] = {}
+
+    def verify(file: Sent) -> None:
+        if file.name == ARCHIVE:
+            log(stage="verify")
+            manifest.update(checked_manifest(_read(place.incoming / ARCHIVE), asked))
+
+    files = sent_files(event["files"], ended=event["stage"] == "end")
+    with transfer.Sink(place.incoming, files, verify) as sink, _pulled(run, sink, log) as stream:
+        _publish(place, manifest, sink.files, log)
         log.kept = f"the result is in {place.final}"
         with contextlib.suppress(UnreachableError):
             stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
@@ -69,46 +81,49 @@ def bring(run: Run, place: store.Place, incoming: Path, asked: Mapping[str, Any]
     return Result(place.final, manifest)
 
 
-def _salvage(
-    run: Run, files: tuple[Sent, ...], place: store.Place, incoming: Path, asked: Mapping[str, Any], log: Log
-) -> str:
+def _salvage(run: Run, files: tuple[Sent, ...], place: store.Place, asked: Mapping[str, Any], log: Log) -> str:
     """Bring what is not valid, and say what has become of it; the host keeps all of it."""
     if os.path.lexists(place.final):
         return f"what there is of it is in {place.final} already"
     try:
-        with _pulled(run, files, incoming, log):
-            _publish(place, partial_manifest(_read(incoming / PARTIAL), asked), files, log)
+        with transfer.Sink(place.incoming, files, lambda _: None) as sink, _pulled(run, sink, log):
+            _publish(place, partial_manifest(_read(place.incoming / PARTIAL), asked), files, log)
     except CollectError as error:
         return f"what there is of it could not be brought: {error.message}"
     return f"what there is of it was brought to {place.final / PARTIAL}"
 
 
-def _pulled(run: Run, files: tuple[Sent, ...], incoming: Path, log: Log) -> Stream:
-    log(stage="pull", bytes=0, of=sum(file.size for file in files))
-    stream = transfer.pull(run, files, incoming, lambda done, of: log(stage="pull", bytes=done, of=of))
-    log(stage="verify")
-    return stream
+def _pulled(run: Run, sink: transfer.Sink, log: Log) -> Stream:
+    def moved(done: int, of: int) -> None:
+        if not sink.has(sink.archive):  # what follows it is small
+            log(stage="pull", bytes=done, of=of)
+
+    moved(sink.received, sink.received + sink.left)
+    return transfer.pull(run, sink, moved)
 
 
 def _publish(place: store.Place, manifest: dict[str, Any], files: tuple[Sent, ...], log: Log) -> None:
     log(stage="publish")
-    manifest["archive"] = next(dataclasses.asdict(file) for file in files if file.name in (ARCHIVE, PARTIAL))
+    manifest["archive"] = dataclasses.asdict(files[0])
     manifest["stages"] = stages(log.events)
     store.publish(place, manifest)
 
 
-def _follow(run: Run, log: Log, *, may_go_on: bool) -> tuple[tuple[Sent, ...], CollectError | None]:
-    """Follow the run to its end: the files it has to send, and the error of a bad one, with the end of its log.
+def _follow(run: Run, log: Log, *, may_go_on: bool) -> Event:
+    """Follow the run to the event that announces what it has to send, or tells why there is nothing.
 
     Whatever else ends the following, the run is not left behind, unless it `may_go_on` without us.
     """
     try:
-        for event in run.events():
-            if event["stage"] == "end":
-                break
-            if event["stage"] == "pack":
-                run.remote.prepare()  # to pull
-            log(**event)
+        with contextlib.closing(run.events()) as events:
+            for event in events:
+                if event["stage"] == "end":
+                    break
+                if event["stage"] == "pack":
+                    run.remote.prepare()  # to pull
+                log(**{name: value for name, value in event.items() if name != "files"})
+                if "files" in event:
+                    break
     except KeyboardInterrupt as interrupt:
         state = f"run {run.id} goes on: {run.how_to_go_on}" if may_go_on else stopped(run)
         raise Interrupted(f"interrupted: {state}") from interrupt
@@ -117,11 +132,7 @@ def _follow(run: Run, log: Log, *, may_go_on: bool) -> tuple[tuple[Sent, ...], C
     except BaseException:
         stopped(run)
         raise
-    if event.get("status") == "done":
-        return sent_files(event.get("files", [])), None
-    error = from_agent(event["error"], stage=log.stage, host=run.remote.host.name)
-    error.log = log_lines(event["log"])
-    return (sent_files(event["files"], PARTIAL) if "files" in event else ()), error
+    return event
 
 
 def stopped(run: Run) -> str:

@@ -48,9 +48,19 @@ def choose(request: Request, host: Host, facts: Facts, log: Log) -> tuple[Verdic
 
 
 def document(
-    request: Request, run_id: str, plan: Plan, facts: Facts, judged: Sequence[Verdict], *, detached: bool = False
+    request: Request,
+    run_id: str,
+    plan: Plan,
+    facts: Facts,
+    judged: Sequence[Verdict],
+    *,
+    detached: bool = False,
+    link_bytes_s: float | None = None,
 ) -> dict[str, Any]:
-    """What the agent gets to start a run: see `collect_agent.start`. A detached one needs no follower."""
+    """What the agent gets to start a run: see `collect_agent.start`. A detached one needs no follower.
+
+    `link_bytes_s`: how fast the result can be brought, where that was measured.
+    """
     asked = dataclasses.asdict(request)
     del asked["out"]
     return {
@@ -74,6 +84,7 @@ def document(
         "allow_shared": request.allow_shared,
         "keep_raw": request.keep_raw,
         "salvage": request.salvage,
+        "link_bytes_s": link_bytes_s,
         "wait_s": request.wait,
         "files": dict(plan.files),
         "argv": list(plan.argv),

@@ -55,10 +55,10 @@ def attach(
             raise UsageError(f"run {run_id} was stopped before it started", "start another")
         asked = {"run_id": found.run, "host": found.host, "model": found.model, "expected": found.expected}
         place = store.place(host.name, found.model, found.run, out)
-        with store.incoming(place) as incoming:
+        with store.incoming(place):
             log(stage="follow", run=run_id)
             run = Run(deployed, found.run, reconnect_for)
-            return bring(run, place, incoming, {**asked, "orphan_s": found.orphan_s}, log)
+            return bring(run, place, {**asked, "orphan_s": found.orphan_s}, log)
 
 
 def stop(host: Host, run_id: str, on_event: OnEvent | None = None) -> Listed:

@@ -48,11 +48,11 @@ def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Re
     run_id = _new_id()
     place = store.place(request.host, request.model, run_id, request.out)
     plan = _plan(request, host)
-    with store.incoming(place) as incoming, session(host, on_event) as (remote, log):
+    with store.incoming(place), session(host, on_event) as (remote, log):
         run, asked = _planned(request, host, plan, run_id, remote, log)
         from .bring import bring
 
-        return bring(run, place, incoming, asked, log)
+        return bring(run, place, asked, log)
 
 
 def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
@@ -133,7 +133,8 @@ def _planned(
     from .run import Run
 
     judged = choose(request, host, facts, log)
-    asked = document(request, run_id, plan, facts, judged, detached=detached)
+    link = remote.login.link_bytes_s if remote.login else None
+    asked = document(request, run_id, plan, facts, judged, detached=detached, link_bytes_s=link)
     log(stage="start", run=run_id, upload=not facts.agent_present)
     return Run(deploy.Deployed(remote, facts), run_id, request.reconnect_for, asked), asked
 

@@ -12,7 +12,7 @@ from . import wire
 from .connection_troubles import LOST
 from .deploy import Deployed
 from .environment import restore
-from .errors import ConnectError, RunFailed, UnreachableError, from_agent, noise_error, one_line
+from .errors import CollectError, ConnectError, RunFailed, UnreachableError, from_agent, noise_error, one_line
 from .remote import Stream
 from .tenacity import Tenacity
 
@@ -129,6 +129,13 @@ def events(stream: Stream, timeout: float, within: float | None = None) -> Itera
             yield event
         elif before.strip():
             stream.noise.append(one_line(before))
+
+
+def failed(event: Event) -> CollectError:
+    """The error that the `end` of a run tells, with the end of its log."""
+    error = from_agent(event["error"])
+    error.log = wire.log_lines(event["log"])
+    return error
 
 
 def answer(stream: Stream, command: str) -> Event:

@@ -1,24 +1,26 @@
 """The tree of results here: a name in it means verified, and nothing in it is ever overwritten.
 
 profiles/<host>/<model>/<run id>/{profile_l1.tar.gz, manifest.json, run.log}, .../latest -> <run id>
-profiles/.incoming/<run id>.<random>/     what is not finished; a killed controller leaves its own
+profiles/.incoming/<run id>.<random>/     what is not finished; a tool that was killed or cut off leaves its own
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collect_agent.rundir import ID, sync_directory
+from collect_agent.rundir import ARCHIVE, ID, sync_directory
 
-from .errors import Trouble, UsageError, storage_error
+from .errors import ConnectError, Interrupted, Trouble, UsageError, storage_error
 
 ROOT = Path("profiles")
 MANIFEST = "manifest.json"
@@ -62,23 +64,69 @@ def partial(where: Place) -> Place:
 
 
 @contextlib.contextmanager
-def incoming(where: Place) -> Any:
-    """Make the growing directory; it is gone afterwards, published or not. StorageError when it cannot be made."""
+def incoming(where: Place) -> Iterator[None]:
+    """Make the growing directory, with what is here already of the same run: brought in part, or published elsewhere.
+
+    It is gone afterwards, published or not, unless the connection was lost or the user left: then it is kept for who
+    comes next. StorageError when it cannot be made.
+    """
     try:
-        _make(where.incoming)
-        for other in where.incoming.parent.iterdir():
-            if OURS.fullmatch(other.name):
-                with contextlib.suppress(FileNotFoundError):  # its own tool is quicker
-                    if time.time() - other.stat().st_mtime > ABANDONED_S:
-                        shutil.rmtree(other, ignore_errors=True)  # of a tool that was killed
+        if not _taken_over(where):
+            _make(where.incoming)
+            _copy_known(where)
+        _sweep(where.incoming.parent)
+        lock = os.open(where.incoming, os.O_RDONLY)
     except OSError as error:
         raise storage_error(where.incoming, error) from error
+    with contextlib.suppress(OSError):  # of a file system without locks
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    keep = False
     try:
-        yield where.incoming
+        yield
+    except (ConnectError, Interrupted, KeyboardInterrupt):
+        keep = _has_content(where.incoming)
+        raise
     finally:
-        shutil.rmtree(where.incoming, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            where.incoming.parent.rmdir()  # only when no other run is in it
+        os.close(lock)
+        if not keep:
+            shutil.rmtree(where.incoming, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                where.incoming.parent.rmdir()  # only when no other run is in it
+
+
+def _taken_over(where: Place) -> bool:
+    """Whether there was a growing directory of the same run that nobody holds any more: it has our name now."""
+    run_id = where.incoming.name.partition(".")[0]
+    for other in filter(_has_content, where.incoming.parent.glob(f"{run_id}.*")):
+        with contextlib.suppress(OSError):  # it is held, or somebody else was quicker
+            lock = os.open(other, os.O_RDONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                other.rename(where.incoming)
+            finally:
+                os.close(lock)
+            return True
+    return False
+
+
+def _copy_known(where: Place) -> None:
+    """An archive is not brought twice; that it is this one, its digest will show."""
+    run_id = where.incoming.name.partition(".")[0]
+    for archive in ROOT.glob(f"*/*/{run_id}/{ARCHIVE}"):
+        shutil.copyfile(archive, where.incoming / ARCHIVE)
+
+
+def _has_content(directory: Path) -> bool:
+    return directory.is_dir() and any(path.stat().st_size for path in directory.iterdir())
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a tool that was killed has left."""
+    for other in folder.iterdir():
+        if OURS.fullmatch(other.name):
+            with contextlib.suppress(FileNotFoundError):  # its own tool is quicker
+                if time.time() - other.stat().st_mtime > ABANDONED_S:
+                    shutil.rmtree(other, ignore_errors=True)
 
 
 def _make(directory: Path) -> None:

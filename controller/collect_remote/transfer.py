@@ -6,72 +6,86 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .errors import StorageError, TransferError, UnreachableError, from_agent, storage_error
+from .errors import StorageError, TransferError, UnreachableError, storage_error
 from .remote import Stream
-from .run import Run, events
+from .run import Run, events, failed
 from .tenacity import Tenacity
 from .wire import LOG, Sent, sent_files
 
 STALL_S = 60.0
 MARGIN_BYTES = 16 * 1024 * 1024
+BLOCK = 1 << 20
 
 
-def pull(run: Run, files: Sequence[Sent], directory: Path, on_progress: Callable[[int, int], None]) -> Stream:
-    """Bring `files` into `directory`, whole and verified, in one stream.
+def pull(run: Run, sink: Sink, on_progress: Callable[[int, int], None]) -> Stream:
+    """Bring what `sink` expects, and whatever else the run has to send by its end, whole and verified.
 
     Returns the stream, on which `ok` may be sent to have the run removed from the host. StorageError when there is no
-    room here, TransferError when what came is not what was announced, UnreachableError when the host stays away.
+    room here, TransferError when what came is not what was announced, UnreachableError when the host stays away; the
+    error of a run that ends badly meanwhile.
     """
-    _make_room(directory, sum(file.size for file in files))
     tenacity = Tenacity(run.remote, run.reconnect_for)
 
-    def moved(done: int, of: int) -> None:
+    def moved() -> None:
         tenacity.sign_of_life()
-        on_progress(done, of)
+        on_progress(sink.received, sink.received + sink.left)
 
-    with Sink(directory, files) as sink:
-        while True:
-            try:
-                return _rest(run, files, sink, moved)
-            except UnreachableError as lost:
-                tenacity.recover(lost)
+    while True:
+        try:
+            return _rest(run, sink, moved)
+        except UnreachableError as lost:
+            tenacity.recover(lost)
 
 
-def _rest(run: Run, files: Sequence[Sent], sink: Sink, on_progress: Callable[[int, int], None]) -> Stream:
+def _rest(run: Run, sink: Sink, moved: Callable[[], None]) -> Stream:
     """Bring what `sink` has not received yet."""
-    begin, total = sink.received, sum(file.size for file in files)
     with contextlib.ExitStack() as on_failure:
-        stream = on_failure.enter_context(run.send(begin))
-        header = next(events(stream, STALL_S), None)
-        if header is None and stream.status() == -1:
-            raise UnreachableError("the connection broke")
-        if header and header["stage"] == "end":
-            raise from_agent(header["error"])
-        if header is None or header.get("offset") != begin or sent_files(header.get("files"), _archive(files)) != files:
-            raise TransferError("the host does not send what it announced", f"look at {run.directory} there")
-        for block in stream.blocks(total - begin, STALL_S):
-            sink.write(block)
-            on_progress(sink.received, total)
-        sink.verify()
+        stream = on_failure.enter_context(run.send(sink.received))
+        while not sink.has(LOG):
+            sink.expect(_announced(run, stream, sink))
+            for block in stream.blocks(sink.left, STALL_S):
+                sink.write(block)
+                moved()
         on_failure.pop_all()
     return stream
 
 
-class Sink:
-    """Consecutive bytes in, files out, digested on the way."""
+def _announced(run: Run, stream: Stream, sink: Sink) -> tuple[Sent, ...]:
+    """The files of the next header; while the host still reads an archive back, it beats."""
+    for event in events(stream, STALL_S):
+        if event["stage"] == "end" and event["status"] != "done":
+            raise failed(event)
+        if event["stage"] == "send":
+            files = sent_files(event["files"], sink.archive, ended=False)
+            if event["offset"] != sink.received:
+                break
+            return files
+    else:
+        if stream.status() == -1:
+            raise UnreachableError("the connection broke")
+    raise TransferError("the host does not send what it announced", f"look at {run.directory} there")
 
-    def __init__(self, directory: Path, files: Sequence[Sent]) -> None:
+
+class Sink:
+    """Consecutive bytes in, files out, digested on the way; what is in `directory` already counts as received.
+
+    `files` are announced and may become more; `on_whole` is called with each when it is here and verified.
+    """
+
+    def __init__(self, directory: Path, files: tuple[Sent, ...], on_whole: Callable[[Sent], None]) -> None:
+        self.files: tuple[Sent, ...] = ()
+        self.archive = files[0].name
         self.received = 0
-        self._pending = list(reversed(files))
-        self._directory = directory
-        self._digest, self._left = hashlib.sha256(), 0
-        self._file: Any = None
-        self._bad: list[str] = []
-        self._next()
+        self._directory, self._on_whole = directory, on_whole
+        self._whole = 0  # files
+        self._file: Any = None  # a binary one
+        self._left = 0  # of the file that is open
+        _make_room(directory, sum(file.size for file in files))
+        self.expect(files)
 
     def __enter__(self) -> Sink:
         return self
@@ -80,8 +94,25 @@ class Sink:
         if self._file:
             self._file.close()
 
+    @property
+    def left(self) -> int:
+        """Bytes of what was announced."""
+        return sum(file.size for file in self.files) - self.received
+
+    def has(self, name: str) -> bool:
+        return name in (file.name for file in self.files[: self._whole])
+
+    def expect(self, files: tuple[Sent, ...]) -> None:
+        """TransferError unless these are the files that were announced before, and maybe more."""
+        if files[: len(self.files)] != self.files:
+            raise TransferError(
+                "the host announces other files than before", "do not trust this host before you know why"
+            )
+        self.files = files
+        self._next()
+
     def write(self, block: bytes) -> None:
-        self.received += len(block)
+        """TransferError when it completes a file that is not what was announced."""
         while block:
             piece, block = block[: self._left], block[self._left :]
             try:
@@ -89,36 +120,34 @@ class Sink:
             except OSError as error:
                 raise storage_error(self._directory, error) from error
             self._digest.update(piece)
+            self.received += len(piece)
             self._left -= len(piece)
-            if not self._left:
-                self._finish()
-
-    def verify(self) -> None:
-        """TransferError unless every file is whole and has its digest."""
-        if self._left:
-            self._bad.append(self._entry.name)
-        if self._bad:
-            raise TransferError(
-                f"{', '.join(self._bad)} arrived damaged: the digest is not the host's", "bring it again"
-            )
+            self._next()
 
     def _next(self) -> None:
-        while self._pending:
-            self._entry = self._pending.pop()
-            self._digest, self._left = hashlib.sha256(), self._entry.size
-            try:
-                self._file = open(self._directory / self._entry.name, "xb")  # noqa: SIM115, PTH123
-            except OSError as error:
-                raise storage_error(self._directory, error) from error
-            if self._left:
-                return
-            self._finish_file()
+        """Finish the file that is complete, and go on to the next."""
+        while not self._left and self._whole < len(self.files):
+            if self._file is None:
+                self._open(self.files[self._whole])
+            else:
+                self._finish(self.files[self._whole])
 
-    def _finish(self) -> None:
-        self._finish_file()
-        self._next()
+    def _open(self, entry: Sent) -> None:
+        path = self._directory / entry.name
+        self._digest, self._left = hashlib.sha256(), entry.size
+        try:
+            if os.path.lexists(path) and path.stat().st_size > entry.size:
+                path.unlink()
+            file = self._file = path.open("a+b")
+            file.seek(0)
+            while block := file.read(BLOCK):
+                self._digest.update(block)
+                self.received += len(block)
+                self._left -= len(block)
+        except OSError as error:
+            raise storage_error(self._directory, error) from error
 
-    def _finish_file(self) -> None:
+    def _finish(self, entry: Sent) -> None:
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -126,12 +155,12 @@ class Sink:
             raise storage_error(self._directory, error) from error
         finally:
             self._file.close()
-        if self._digest.hexdigest() != self._entry.sha256:
-            self._bad.append(self._entry.name)
-
-
-def _archive(files: Sequence[Sent]) -> str:
-    return next(file.name for file in files if file.name != LOG)
+            self._file = None
+        self._whole += 1
+        if self._digest.hexdigest() != entry.sha256:
+            (self._directory / entry.name).unlink()
+            raise TransferError(f"{entry.name} arrived damaged: the digest is not the host's", "bring it again")
+        self._on_whole(entry)
 
 
 def _make_room(directory: Path, size: int) -> None:

@@ -34,6 +34,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "recorded": {"window": _TEXT, "died": _TEXT},
     "harvest": {"parse": _TEXT, "where": _TEXT, "seconds": Maybe(float)},
     "pack": {"bytes": Maybe(count), "of": Maybe(count)},
+    "check": {"files": Maybe([dict])},
     "end": {"status": str, "directory": _TEXT, "files": Maybe([dict]), "error": Maybe(_ERROR), "log": Maybe([str])},
     "stop": {"left": [count]},
     "clean": {"removed": [str], "kept": {ANY_NAME: str}, "freed": count},
@@ -149,10 +150,10 @@ def _listed(told: Mapping[str, Any]) -> Listed:
     return Listed(**{**fields, "message": one_line(told["message"])})
 
 
-def sent_files(announced: Any, archive: str = ARCHIVE) -> tuple[Sent, ...]:
-    """The files of a run that has ended: its archive and its log, once each. TransferError for anything else."""
-    good = misfit(announced, [_FILE]) is None
-    if not good or sorted(file["name"] for file in announced) != sorted((archive, LOG)):
+def sent_files(announced: Any, archive: str = ARCHIVE, *, ended: bool = True) -> tuple[Sent, ...]:
+    """The files of a run: its archive, then its log when it has ended. TransferError for anything else."""
+    possible = [[archive, LOG]] if ended else [[archive], [archive, LOG]]
+    if misfit(announced, [_FILE]) is not None or [file["name"] for file in announced] not in possible:
         raise TransferError(
             f"the host announces files that are none of a run: {one_line(repr(announced))}",
             "do not trust this host before you know why",

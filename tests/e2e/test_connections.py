@@ -593,6 +593,32 @@ def test_an_interrupted_pull_ends_at_once(host: Start, reach: Reach, tmp_path: P
     assert not (reach.tool.profiles / ".incoming").exists()
 
 
+def test_what_was_brought_before_an_interruption_counts(host: Start, reach: Reach) -> None:
+    ascend = host()
+    with Link(ascend.address, ascend.port) as link:
+        reach.entry(ascend, port=link.port)
+        process = reach.tool.start("--host", "ascend01", "--model", "llama", "--keep-raw")
+        assert process.stderr is not None
+        assert any("validating" in line for line in process.stderr)
+        link.rate = 15_000
+        while not (brought := [file for file in reach.tool.profiles.glob(".incoming/*/*") if file.stat().st_size]):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 130, err
+    (archive,) = brought
+    whole = ascend.workdir / "runs" / archive.parent.name.partition(".")[0] / archive.name
+    assert 0 < archive.stat().st_size < whole.stat().st_size
+    archive.write_bytes(archive.read_bytes()[:-1] + b"?")  # to see that it is not brought again
+    reach.entry(ascend)
+    attach = ("attach", whole.parent.name, "--host", "ascend01", "--json")
+    one_error(reach.tool(*attach), 8, message="arrived damaged", remedy="bring it again")
+    outcome = reach.tool(*attach)
+    assert outcome.status == 0, outcome.err
+    assert not (reach.tool.profiles / ".incoming").exists()
+
+
 def test_nothing_is_imported_that_is_not_used(host: Start, tool: Tool, client_home: Path) -> None:
     watch = "import sys; from collect_remote.cli import main; sys.exit(main(sys.argv[1:]) or 'paramiko' in sys.modules)"
     Reach(tool, "openssh", client_home).entry(host())

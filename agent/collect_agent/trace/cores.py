@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Queue
 from typing import Any, BinaryIO, Optional, cast
 
+from .. import cpus
 from .part import LENGTH
 from .tally import Tally
 
@@ -22,7 +23,7 @@ class Helpers:
     """Processes that tally parts of a trace. One that dies, or cannot be started, counts as a part that is no list."""
 
     def __init__(self) -> None:
-        self.count = min(_cores(), MOST)
+        self.count = min(cpus.count(), MOST)
         self._threads = ThreadPoolExecutor(self.count)
         self._idle: "Queue[Optional[_Helper]]" = Queue()
         for _ in range(self.count):
@@ -86,11 +87,3 @@ class _Helper:
         self._process.kill()
         self._process.wait()
         self._out.close()
-
-
-def _cores() -> int:
-    """How many this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS
-        return os.cpu_count() or 1

@@ -29,7 +29,8 @@ class Step:
 class Login:
     """How a connection came about. None, or no steps, for what this way of connecting does not tell.
 
-    `total_s` is everything up to the accepted login; `first_output_s` from the first command to its first byte.
+    `total_s` is everything up to the accepted login; `first_output_s` from the first command to its first byte;
+    `link_bytes_s` is what comes over it in a second at most: the window, by the round-trip time that was measured.
     """
 
     transport: str
@@ -39,6 +40,7 @@ class Login:
     server: str | None = None
     cipher: str | None = None
     first_output_s: float | None = field(default=None)
+    link_bytes_s: float | None = None
 
 
 class Channel(Protocol):

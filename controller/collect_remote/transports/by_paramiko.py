@@ -89,6 +89,7 @@ class ParamikoConnection:
                 time.sleep(0.1)
             else:
                 self._round_trips.append(time.monotonic() - started)
+                self.login.link_bytes_s = self._window() / min(self._round_trips)
                 return channel
 
     def close(self) -> None:

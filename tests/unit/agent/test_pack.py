@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collect_agent import pack as pack_module
-from collect_agent.archive import MANIFEST, ArchiveError, check_archive, extract
-from collect_agent.pack import PackError, pack, tree
+from collect_agent.archive import MANIFEST, ArchiveError, check_archive, extract, read_back
+from collect_agent.pack import PackError, level_for, pack, tree
 
 names = st.text(
     st.characters(blacklist_categories=("Cs",), blacklist_characters="/\\\0"), min_size=1, max_size=40
@@ -114,6 +114,25 @@ def test_a_source_that_changes_size_is_named_and_nothing_is_left(
     with pytest.raises(PackError, match=r"step_trace_time\.csv changed size"):
         pack([("profile_l1/a", str(source))], str(tmp_path / "p.tar.gz"), on_progress=on_progress)
     assert [path.name for path in tmp_path.iterdir()] == ["step_trace_time.csv"]
+
+
+def test_only_a_fast_link_is_worth_a_larger_archive_and_only_where_cores_are_few() -> None:
+    assert [level_for(cores, 50e6) for cores in (1, 3, 4, 16)] == [1, 1, 6, 6]
+    assert [level_for(2, link) for link in (None, 1e6, 5e6, 200e6)] == [6, 6, 6, 1]
+
+
+def test_what_was_packed_is_read_back(tmp_path: Path) -> None:
+    target = str(tmp_path / "p.tar.gz")
+    packed = pack([("profile_l1/a", b"aa"), ("profile_l1/b", b"b")], target, manifest=lambda files: {"files": files})
+    read_back(target, packed)
+    (tmp_path / "p.tar.gz").write_bytes((tmp_path / "p.tar.gz").read_bytes()[:-1])
+    with pytest.raises(ArchiveError, match="ends early"):
+        read_back(target, packed)
+    other = pack([("profile_l1/a", b"ab"), ("profile_l1/b", b"b")], target, manifest=lambda files: {"files": files})
+    with pytest.raises(ArchiveError, match="not what was written"):
+        read_back(target, packed)
+    with pytest.raises(ArchiveError, match="does not hold what was packed"):
+        read_back(target, dict(other, files=other["files"][:1]))
 
 
 def test_only_regular_files_are_packed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "agent"))
 
-from collect_agent.validate import CHECKS, MESSAGES, TREE_CHECKS
+from collect_agent.validate import CHECKS, TREE_CHECKS
 
 HEAD = """\
 # Checks
@@ -44,6 +44,8 @@ one, these do, because nothing else in the profile says the same thing:
 * a few kernels gone from the trace of a profile of more than four thousand: a sample of them is looked for;
 * values changed inside records of a database, and rows gone from it;
 * columns under other names that no rule rests on: those no known export has are named by a warning.
+
+What the profiler's own lines mean is in [troubleshooting.md](troubleshooting.md#what-the-profiler-prints).
 """
 
 
@@ -58,13 +60,7 @@ def page() -> str:
         parts += [f"## {title}\n", columns]
         parts += [f"| `{id_}` | {cell(c.catches)} | {cell(c.source)} | {cell(c.remedy)} |" for id_, c in checks.items()]
         parts.append("")
-    parts += [
-        UNSEEN,
-        "## Messages of the profiler that are explained\n",
-        "| pattern | meaning | remedy |\n| --- | --- | --- |",
-    ]
-    parts += [f"| `{cell(m.pattern)}` | {cell(m.meaning)} | {cell(m.remedy)} |" for m in MESSAGES]
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, UNSEEN])
 
 
 if __name__ == "__main__":

@@ -128,6 +128,7 @@ def one_error(outcome: Outcome, status: int, *, message: str, remedy: str) -> di
     assert re.search(remedy, lines[lines.index(said) + 1]), lines[-1]
     assert "Traceback" not in said
     error = outcome.document["error"]
-    assert set(error) == {"kind", "message", "remedy", "stage", "host"}
+    assert set(error) == {"kind", "message", "remedy", "entry", "stage", "host"}
+    assert f"  see: docs/troubleshooting.md#{error['entry']}" in lines
     assert re.search(message, error["message"])
     return error

@@ -10,7 +10,7 @@ import random
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import lease
+from . import lease, troubles
 from .failure import Failure
 from .npu import choice
 from .npu.device import Device
@@ -74,11 +74,7 @@ def _try(
             reasons.append(str(taken))
             continue
         except OSError as error:
-            raise Failure(
-                "EnvironmentUnfit",
-                "{} cannot be leased: {}".format(group[0]["label"], error),
-                "name a directory that all users can write to in {}".format(lease.DIRECTORY_VARIABLE),
-            ) from error
+            raise troubles.NO_LEASE(device=group[0]["label"], why=error, variable=lease.DIRECTORY_VARIABLE) from error
         try:
             verdicts = _look(plan, wish)
         except Failure as failure:

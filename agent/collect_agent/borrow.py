@@ -18,6 +18,7 @@ from . import events, lease, presence, process
 from .failure import Failure
 from .npu.interpret import interpret
 from .rundir import RunDir
+from .troubles import NO_KEEPER
 
 POLL_S = 0.03
 START_S = 120.0  # for the keeper to find the run
@@ -72,11 +73,7 @@ class Loan(lease.Leases):
         if self._is_carried():
             self._carried, self._alone_since = True, time.monotonic()
         elif self._needed and time.monotonic() - self._alone_since > (LOST_S if self._carried else START_S):
-            raise Failure(
-                "RunFailed",
-                "the host no longer keeps the devices of the run in the container {}".format(self._name),
-                "see that nobody ends the agent on the host, and that the container's engine answers there",
-            )
+            raise NO_KEEPER(container=self._name)
 
     def _is_carried(self) -> bool:
         return process.recorded(self._run.bridge) is not None

@@ -7,13 +7,13 @@ import sys
 from . import elsewhere, events, ownership, process, remains
 from .failure import Failure
 from .rundir import RunDir
+from .troubles import FETCHED, SUPERVISOR_DIED
 
 GRACE_S = 5.0  # for a supervisor whose run was removed, to end it
 
 
 def fetched(run: RunDir) -> int:
-    what = "there is no run {} any more: somebody else has fetched its result, or removed it".format(run.id)
-    return _give_up(run, Failure("RunFailed", what, "ask who works on this host"), GRACE_S)
+    return _give_up(run, FETCHED(run=run.id), GRACE_S)
 
 
 def removed(run: RunDir) -> int:
@@ -21,7 +21,7 @@ def removed(run: RunDir) -> int:
 
 
 def died(run: RunDir) -> int:
-    return _give_up(run, Failure("RunFailed", "the supervisor of the run died", "read " + run.log), 0.0)
+    return _give_up(run, SUPERVISOR_DIED(log=run.log), 0.0)
 
 
 def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:

@@ -13,8 +13,8 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import elsewhere, pack, parse, parsed, process
-from .failure import Failure
 from .rundir import RunDir
+from .troubles import NO_DATA, NOT_PARSED
 from .validate.messages import explain
 
 Emit = Callable[..., Any]
@@ -46,11 +46,7 @@ def harvest(run: RunDir, plan: Dict[str, Any], environment: Dict[str, str], emit
     missing = [phase for phase in found if not found[phase]]
     if len(missing) == len(found) or (missing and not plan["salvage"]):
         said = messages(run.log)
-        raise Failure(
-            "RunFailed",
-            "the profiler left no data for {}{}".format(missing[0], ": " + said[-1] if said else ""),
-            "read {}".format(run.log),
-        )
+        raise NO_DATA(window=missing[0], said=": " + said[-1] if said else "", log=run.log)
     hand = _Hand(run, plan["expected"]["export"], environment, emit)
     return Harvest(found, {os.path.basename(path): hand.attend_to(path) for paths in found.values() for path in paths})
 
@@ -100,10 +96,10 @@ def check(harvested: Harvest) -> Dict[str, Any]:
     failed = [how for how in harvested.parsed.values() if how["how"] == "not at all"]
     if failed:
         problem, remedy = _told(failed[0])
-        return {"id": "parsed", "verdict": "fail", "message": problem, "remedy": remedy}
+        return {"id": NOT_PARSED.id, "verdict": "fail", "message": problem, "remedy": remedy}
     offline = sorted({how["where"] for how in harvested.parsed.values() if how["how"] == "offline"})
     message = "by an offline parse in " + ", ".join(offline) if offline else "by the profiler itself"
-    return {"id": "parsed", "verdict": "pass", "message": message, "remedy": ""}
+    return {"id": NOT_PARSED.id, "verdict": "pass", "message": message, "remedy": ""}
 
 
 def _told(how: Parsed) -> Tuple[str, str]:
@@ -113,7 +109,8 @@ def _told(how: Parsed) -> Tuple[str, str]:
     known = explain([problem])
     places = ["in place" if attempt["where"] == how["where"] else attempt["where"] for attempt in offline]
     again = " (parsed anew in vain: {})".format(", ".join(places)) if places else ""
-    return problem + again, known[0].message.remedy if known else "see the end of the host's log"
+    message = NOT_PARSED.message.format(problem=problem, again=again)
+    return message, known[0].message.remedy if known else NOT_PARSED.remedy
 
 
 def members(harvested: Harvest, keep_raw: bool) -> List[pack.Member]:

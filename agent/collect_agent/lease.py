@@ -28,6 +28,8 @@ import stat
 import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from .npu.reasons import LEASED
+
 DIRECTORY_VARIABLE = "COLLECT_REMOTE_LEASE_DIR"
 DEFAULT_DIRECTORY = "/tmp"  # noqa: S108 - shared by all users on purpose
 LONGEST_S = 72 * 3600.0
@@ -82,7 +84,7 @@ def _take_one(device: Device, run_id: str, seconds: float) -> int:
                 return descriptor
         os.close(descriptor)
         if holder:
-            raise Taken("{} is leased by {}".format(device["label"], holder))
+            raise Taken(LEASED(device=device["label"], holder=holder))
     raise Taken("{}: none of its lease files in {} can be used".format(device["label"], _directory()))
 
 

@@ -12,6 +12,7 @@ from .failure import Failure
 from .npu import look as npu_look
 from .npu.device import Process
 from .npu.interpret import interpret
+from .troubles import DEVICE_SHARED
 
 Moment = Dict[str, Any]
 HIDDEN_MB = 1024  # as in `npu.judge`: idle chips of one board differ by up to 0.55 GB
@@ -96,7 +97,7 @@ def _is_own(row: Process, own: Set[int], in_container: bool) -> bool:
 def check(seen: Sequence[Dict[str, Any]], *, allow_shared: bool) -> Dict[str, Any]:
     """The check `device-shared`, from what `tell` told. Pure."""
     verdict, message, remedy = _judged(seen, allow_shared)
-    return {"id": "device-shared", "verdict": verdict, "message": message, "remedy": remedy}
+    return {"id": DEVICE_SHARED.id, "verdict": verdict, "message": message, "remedy": remedy}
 
 
 def _judged(seen: Sequence[Dict[str, Any]], allow_shared: bool) -> Tuple[str, str, str]:
@@ -111,10 +112,10 @@ def _judged(seen: Sequence[Dict[str, Any]], allow_shared: bool) -> Tuple[str, st
         who = ", ".join(
             "pid {} {} on {}".format(pid, name or "(name hidden)", label) for pid, name, label in sorted(strangers)
         )
-        message = "the device was shared during the run: " + who
+        message = DEVICE_SHARED.message.format(who=who)
         if allow_shared:
             return "warn", message, ""
-        return "fail", message, "collect again when the other has left, or accept it with --allow-shared"
+        return "fail", message, DEVICE_SHARED.remedy
     if len(looked) < len(seen) or not seen:
         return "warn", "npu-smi did not tell who else was on the device", ""
     hidden = max(moment["unexplained_mb"] for moment in looked)

@@ -43,7 +43,7 @@ REPORTS: Dict[str, Dict[str, Any]] = {
     "profile": dict(_STEP, recompiles=int),
     "parse": {"window": str},
     "recorded": {"window": str},
-    "error": {"kind": str, "message": str, "remedy": str},
+    "error": {"kind": str, "message": str, "remedy": str, "entry": str},
 }
 
 

@@ -12,7 +12,7 @@ import time
 from typing import Iterable, List, Optional, Set
 
 from . import events, process
-from .failure import Failure
+from .troubles import RANK_ENDED
 
 # torchrun's summary of a failure, of torch 2.1 to 2.13 (torch/distributed/elastic/multiprocessing/errors).
 _RANK = re.compile(r"\s*rank\s*: (\d+) \(local_rank")
@@ -50,11 +50,7 @@ class Ranks:
         for rank, told in enumerate(self.told):
             pid = next((event["device"]["pid"] for event in told if "device" in event), None)
             if rank not in self._at_the_gate and pid is not None and process.start_time(pid) is None:
-                raise Failure(
-                    "RunFailed",
-                    "rank {} ended in its stage {}, and the others wait for it".format(rank, told[-1]["stage"]),
-                    "see that the model does not leave its process: the end of the host's log may show where it did",
-                )
+                raise RANK_ENDED(rank=rank, stage=told[-1]["stage"])
 
 
 def death(log: Iterable[str]) -> Optional[str]:

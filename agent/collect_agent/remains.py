@@ -9,6 +9,7 @@ import shutil
 
 from .failure import Failure
 from .rundir import RunDir
+from .troubles import REMOVED
 
 BLOCK = 1 << 20
 _CURSOR = re.compile(rb"[^\n]?\x08")
@@ -16,11 +17,7 @@ _CURSOR = re.compile(rb"[^\n]?\x08")
 
 def removed(run: RunDir) -> Failure:
     """What is told of a run whose directory is gone."""
-    return Failure(
-        "RunFailed",
-        "the directory of the run was removed while it was going on: {}".format(run.path),
-        "see that neither the model nor a clean-up job on the host removes it, and run it again",
-    )
+    return REMOVED(path=run.path)
 
 
 def restore_log(run: RunDir) -> None:

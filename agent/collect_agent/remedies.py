@@ -3,20 +3,65 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, Optional
+from typing import Iterable, NamedTuple, Optional
+
+from .failure import Trouble
 
 SETUP = "name its set_env.sh under `setup` in the inventory"
-TOOLKIT = "it belongs to CANN's toolkit: " + SETUP + ", or install the whole toolkit"
-NNAL = "it belongs to CANN's nnal package: install it, or name nnal/atb/set_env.sh under `setup` in the inventory"
-DRIVER = (
-    "it belongs to the driver: see that its lib64 and lib64/driver are there (in a container: mounted), or add their "
-    "place to LD_LIBRARY_PATH under `env` in the inventory"
+
+
+def _known(entry: str, cause: str, remedy: str, *seen: str) -> Trouble:
+    """Somebody else's words in an error of ours, which has another kind where it is a run that raises it."""
+    return Trouble(entry, "EnvironmentUnfit", "{said}", cause, remedy, seen)
+
+
+TLS = _known(
+    "static-tls",
+    "on aarch64 there is little room for the thread-local data of libraries that are loaded late",
+    "load that library first: `env: {{LD_PRELOAD: {library}}}` in the inventory, or import it before torch",
+    "libgomp-804f19d4.so.1.0.0: cannot allocate memory in static TLS block",
 )
-TLS = "load that library first: `env: {{LD_PRELOAD: {library}}}` in the inventory, or import it before torch"
-VERSIONS = "torch, torch_npu, CANN and the system do not fit together: `collect-remote doctor` compares their versions"
-NUMBER = "the device of a run is npu:0, whatever its number on the host: use the `device` that load() is given"
-MODULE = "CANN needs it in the same Python: install it there, or name another with `python` in the inventory"
-# (pattern, remedy); the first that is found counts. Libraries by the package that brings them.
+DRIVER = _known(
+    "library-of-the-driver",
+    "the library is not on LD_LIBRARY_PATH; some set_env.sh leave the driver's directories out",
+    "it belongs to the driver: see that its lib64 and lib64/driver are there (in a container: mounted), or add their "
+    "place to LD_LIBRARY_PATH under `env` in the inventory",
+    "libascend_hal.so: cannot open shared object file: No such file or directory",
+)
+NNAL = _known(
+    "library-of-nnal",
+    "CANN's nnal is a package of its own, with a set_env.sh of its own",
+    "it belongs to CANN's nnal package: install it, or name nnal/atb/set_env.sh under `setup` in the inventory",
+    "libatb.so: cannot open shared object file: No such file or directory",
+)
+TOOLKIT = _known(
+    "library-of-the-toolkit",
+    "CANN's environment was not loaded, or its toolkit is incomplete",
+    "it belongs to CANN's toolkit: " + SETUP + ", or install the whole toolkit",
+    "libhccl.so: cannot open shared object file: No such file or directory",
+    "ModuleNotFoundError: No module named 'tbe.common'",
+)
+NUMBER = _known(
+    "device-number",
+    "a model that opens a device by the number it has on the host; only the chosen ones are visible, counted from 0",
+    "the device of a run is npu:0, whatever its number on the host: use the `device` that load() is given",
+    "Invalid device ID",
+    "aclrtSetDevice failed, error code is 107001",
+)
+VERSIONS = _known(
+    "releases-do-not-fit",
+    "something was built for another release than the one that is installed",
+    "torch, torch_npu, CANN and the system do not fit together: `collect-remote doctor` compares their versions",
+    "libtorch_npu.so: undefined symbol: _ZN3c10",
+    "libstdc++.so.6: version `GLIBCXX_3.4.29' not found",
+)
+MODULE = _known(
+    "module-of-cann",
+    "CANN is half Python, and needs decorator, scipy, attrs, psutil, sympy, ... in the one that the model runs in",
+    "CANN needs it in the same Python: install it there, or name another with `python` in the inventory",
+    "ModuleNotFoundError: No module named 'decorator'",
+)
+# (pattern, trouble); the first that is found counts. Libraries by the package that brings them.
 REMEDIES = (
     (r"static TLS block", TLS),
     (r"lib(?:ascend_hal|drv\w*|dcmi|devmmap|mmpa|c_sec)\.so", DRIVER),
@@ -29,12 +74,20 @@ REMEDIES = (
 )
 
 
-def remedy(text: str) -> Optional[str]:
+class Known(NamedTuple):
+    """What to do, and the entry of docs/troubleshooting.md that says more."""
+
+    remedy: str
+    entry: str
+
+
+def find(text: str) -> Optional[Known]:
     """What to do about an error with this text; None when nothing is known of it."""
-    for pattern, what in REMEDIES:
+    for pattern, trouble in REMEDIES:
         if re.search(pattern, text):
             library = re.search(r"(\S+\.so[\w.]*): cannot allocate", text)
-            return what.format(library=library.group(1) if library else "/path/to/library.so")
+            place = library.group(1) if library else "/path/to/library.so"
+            return Known(trouble.remedy.format(library=place), trouble.id)
     return None
 
 

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple
 
-from . import archive, cpus, elsewhere, events, harvest, manifest, pack, presence, remains, tarstream, validate
+from . import (
+    archive,
+    cpus,
+    elsewhere,
+    events,
+    harvest,
+    manifest,
+    pack,
+    presence,
+    remains,
+    tarstream,
+    troubles,
+    validate,
+)
 from .failure import Failure
 from .rundir import RunDir
 
@@ -33,8 +46,9 @@ def make(run: RunDir, plan: Dict[str, Any], journal: events.Journal, recorded: R
     complaints = _complaints(verdict)
     failure = Failure(
         "ProfileInvalid",
-        "the profile is not valid: " + "; ".join(message for message, _ in complaints),
-        "; ".join(remedy for _, remedy in complaints[:1]) + remains.kept(run),
+        "the profile is not valid: " + "; ".join(check["message"] for check in complaints),
+        "; ".join(check["remedy"] for check in complaints[:1]) + remains.kept(run),
+        "".join(check["id"] for check in complaints[:1]),
     )
     if complaints and not plan["salvage"]:
         raise failure
@@ -76,18 +90,14 @@ def _read_back(target: str, packed: Dict[str, Any]) -> None:
     try:
         archive.read_back(target, packed)
     except tarstream.ArchiveError as error:
-        raise Failure(
-            "StorageError",
-            "what was packed cannot be read back: {}".format(error),
-            "do not trust the disk of {}: name another directory with `workdir` in the inventory".format(target),
-        ) from error
+        raise troubles.NOT_READ_BACK(what=error, path=target) from error
 
 
-def _complaints(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
-    """(message, remedy) of every check that did not pass, those of the whole first."""
+def _complaints(verdict: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """Every check that did not pass, its phase before its message, those of the whole first."""
     groups = [("", verdict["checks"])] + [(p["phase"] + ": ", p["checks"]) for p in verdict["profiles"]]
     return [
-        (phase + check["message"], check["remedy"])
+        dict(check, message=phase + check["message"])
         for phase, checks in groups
         for check in checks
         if check["verdict"] in ("fail", "unproven")

@@ -18,6 +18,7 @@ from typing import Any, Dict, NoReturn
 from . import process
 from .failure import Failure
 from .rundir import RunDir
+from .troubles import NO_RUN_DIRECTORY
 
 
 def start(plan: Dict[str, Any]) -> RunDir:
@@ -52,11 +53,7 @@ def start(plan: Dict[str, Any]) -> RunDir:
 
 
 def _unmade(run: RunDir, error: OSError) -> Failure:
-    return Failure(
-        "StorageError",
-        "cannot make the run directory {}: {}".format(run.path, error.strerror),
-        "free some space there, or name another directory with `workdir` in the inventory",
-    )
+    return NO_RUN_DIRECTORY(path=run.path, why=error.strerror)
 
 
 def _become_supervisor(staged: RunDir, run: RunDir, told: int) -> NoReturn:

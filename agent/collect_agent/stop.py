@@ -9,8 +9,8 @@ import time
 from typing import List
 
 from . import elsewhere, events, ownership, process
-from .failure import Failure
 from .rundir import RunDir
+from .troubles import GOES_ON
 
 
 def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
@@ -33,13 +33,7 @@ def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
     elsewhere.remove_copies(run)
     ownership.give_back(run)
     if not left and _is_alive(run):
-        raise Failure(
-            "RunFailed",
-            "run {} was asked to stop and goes on, on another host or in a container that shares this directory".format(
-                run.id
-            ),
-            "stop it there",
-        )
+        raise GOES_ON(run=run.id)
     return left
 
 

@@ -29,6 +29,7 @@ from . import (
     ranks,
     remains,
     remedies,
+    troubles,
 )
 from .failure import Failure
 from .rundir import RunDir
@@ -126,7 +127,7 @@ def _follow_worker(
     with contextlib.closing(worker):
         for event in program.reports(worker):
             if event["stage"] == "error":
-                error = error or {key: event[key] for key in ("kind", "message", "remedy")}
+                error = error or {key: event[key] for key in ("kind", "message", "remedy", "entry")}
             else:
                 _prove(event, devices)
                 journal.write(**event)
@@ -140,17 +141,15 @@ def _follow_worker(
         look("recorded")
         journal.write(stage="recorded", died=_death(status, run.log))
     elif status:
-        raise Failure("RunFailed", _death(status, run.log), "read {}".format(run.log) + remains.kept(run))
+        died = troubles.DIED(how=_death(status, run.log), log=run.log)
+        died.remedy += remains.kept(run)
+        raise died
 
 
 def _prove(event: events.Event, devices: List[lease.Device]) -> None:
     """The program must see exactly the devices it was given: otherwise it could be on somebody else's."""
     if event["stage"] == "import" and "device" in event and event["device"]["count"] != len(devices):
-        raise Failure(
-            "EnvironmentUnfit",
-            "{} devices were made visible, and torch.npu counts {}".format(len(devices), event["device"]["count"]),
-            "see that nothing in the host's Python or `env` changes ASCEND_RT_VISIBLE_DEVICES",
-        )
+        raise troubles.DEVICE_COUNT(given=len(devices), counted=event["device"]["count"])
 
 
 class Limit:
@@ -199,28 +198,20 @@ def _watched(run: RunDir, plan: Dict[str, Any], loan: Optional[borrow.Loan]) -> 
 
     def tick(_number: int, _frame: Optional[FrameType]) -> None:
         if limit.is_over:
-            raise Failure(
-                "RunFailed",
-                "not finished after {:g} s (the run's time limit)".format(plan["deadline_s"]),
-                "give it more with --timeout, or read {} to see where it hangs".format(run.log),
-            )
+            raise troubles.LATE(seconds=plan["deadline_s"], log=run.log)
         if not os.path.isdir(run.path):
             raise remains.removed(run)
         process.sign_of_life(run.pid)  # for those who cannot see us
         if os.path.exists(run.stop):
-            raise _stopped()
+            raise troubles.STOPPED()
         if loan:
             loan.check()
         if plan["orphan_s"] and silence.seconds > plan["orphan_s"]:
-            raise Failure(
-                "Interrupted",
-                "nobody followed the run for {:g} s".format(plan["orphan_s"]),
-                "start it again, with --detach if it is to go on alone",
-            )
+            raise troubles.ALONE(seconds=plan["orphan_s"])
 
     def terminate(_number: int, _frame: Optional[FrameType]) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise _stopped()
+        raise troubles.STOPPED()
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, terminate)
@@ -232,10 +223,6 @@ def _watched(run: RunDir, plan: Dict[str, Any], loan: Optional[borrow.Loan]) -> 
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def _stopped() -> Failure:
-    return Failure("Interrupted", "the run was stopped on request", "start it again")
 
 
 def _death(status: int, log: str) -> str:
@@ -254,16 +241,8 @@ def _os_failure(run: RunDir, error: OSError) -> Failure:
     if not os.path.isdir(run.path):
         return remains.removed(run)
     if isinstance(error, FileNotFoundError):
-        return Failure(
-            "RunFailed",
-            "{} is not there any more".format(where),
-            "see that the model removes nothing below {}".format(run.path),
-        )
-    return Failure(
-        "StorageError",
-        "cannot write on the host: {} ({})".format(error.strerror or error, where),
-        "free some space there, or name another directory with `workdir` in the inventory",
-    )
+        return troubles.FILE_GONE(path=where, run=run.path)
+    return troubles.NOT_WRITTEN(why=error.strerror or error, path=where)
 
 
 def _tail(path: str, lines: int = 30, size: int = 16384) -> List[str]:

@@ -28,9 +28,9 @@ PREFILL_STEPS = 1
 class TemplateError(Exception):
     """The run cannot give a good profile; `kind` says whose fault it is (UsageError, EnvironmentUnfit or RunFailed)."""
 
-    def __init__(self, kind: str, message: str, remedy: str = "") -> None:
+    def __init__(self, kind: str, message: str, remedy: str = "", entry: str = "") -> None:
         super().__init__(message)
-        self.kind, self.message, self.remedy = kind, message, remedy
+        self.kind, self.message, self.remedy, self.entry = kind, message, remedy, entry
 
 
 def windows(phase: str, steps: int, warmup_steps: int = 0) -> dict[str, list[str]]:
@@ -116,6 +116,7 @@ def import_torch() -> tuple[Any, Any]:
             "EnvironmentUnfit",
             "cannot import torch_npu with {}: {}".format(sys.executable, error.__cause__ or error),
             "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)",
+            "import",
         ) from error
     if not torch.npu.is_available():
         raise TemplateError(
@@ -124,6 +125,7 @@ def import_torch() -> tuple[Any, Any]:
                 os.environ.get("ASCEND_RT_VISIBLE_DEVICES", "")
             ),
             "check the driver with npu-smi info as this user; a profile is never taken on the CPU",
+            "no-usable-device",
         )
     return torch, torch_npu
 
@@ -138,6 +140,7 @@ def open_device(torch: Any, device: str) -> tuple[int, int]:
             "EnvironmentUnfit",
             "the device does not open: {}".format(device_error(str(error))),
             "read CANN's own log (~/ascend/log): the code alone has many causes, a driver that does not fit among them",
+            "device-does-not-open",
         ) from error
     return free, total
 

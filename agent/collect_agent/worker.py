@@ -8,7 +8,8 @@ import os
 import traceback
 from typing import Any, Dict
 
-from . import adapters, events, family, remedies, template
+from . import adapters, events, family, remedies, template, troubles
+from .failure import Failure
 from .rundir import RunDir
 
 
@@ -25,29 +26,27 @@ def work(run: RunDir) -> int:
         adapter = adapters.find(os.path.join(run.path, name) if name.endswith(".py") else name)
         template.profile(adapter, asked["options"], asked["request"], run.profile, emit)
     except template.TemplateError as error:
-        known = remedies.remedy(error.message) if error.kind == "EnvironmentUnfit" else None
-        emit("error", kind=error.kind, message=error.message, remedy=known or error.remedy)
+        known = remedies.find(error.message) if error.kind == "EnvironmentUnfit" else None
+        remedy, entry = known or (error.remedy, error.entry)
+        emit("error", kind=error.kind, message=error.message, remedy=remedy, entry=entry)
     except ImportError as error:
-        emit(
-            "error",
-            kind="EnvironmentUnfit",
-            message="the adapter {} cannot be imported: {}".format(name, error),
-            remedy=remedies.remedy(str(error)) or "install what it needs in the host's Python, or use another adapter",
-        )
+        emit("error", **_explained(troubles.NO_ADAPTER(adapter=name, why=error), error))
         traceback.print_exc()
     except Exception as error:  # noqa: BLE001 - whatever a model raises is the run's failure, told in one line
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
         place = traceback.extract_tb(error.__traceback__)[-1]
-        remedy = remedies.remedy(str(error)) or "the end of the host's log shows where it came from"
-        emit(
-            "error",
-            kind="StorageError" if full else "RunFailed",
-            message="the model raised {}: {} ({}:{})".format(
-                type(error).__name__, error, os.path.basename(place.filename), place.lineno
-            ),
-            remedy="free some space on the host" if full else remedy,
-        )
+        where = "{}:{}".format(os.path.basename(place.filename), place.lineno)
+        raised = troubles.MODEL_RAISED(error=type(error).__name__, said=error, place=where)
+        emit("error", **_explained(raised, error))
         traceback.print_exc()  # last: it goes to a disk that may be full
     else:
         return 0
     return 1
+
+
+def _explained(failure: Failure, error: Exception) -> Dict[str, str]:
+    """As an event has it, with what is known of `error`, where it came from."""
+    told = failure.to_json()
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return dict(told, kind="StorageError", remedy="free some space on the host", entry=troubles.NOT_WRITTEN.id)
+    known = remedies.find(str(error))
+    return dict(told, **known._asdict()) if known else told

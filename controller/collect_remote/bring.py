@@ -19,12 +19,24 @@ from collect_agent.rundir import ARCHIVE, PARTIAL
 from collect_agent.tarstream import ArchiveError
 
 from . import store, transfer
-from .errors import CollectError, ConnectError, Interrupted, TransferError, UnreachableError
+from .errors import CollectError, ConnectError, Interrupted, TransferError, Trouble, UnreachableError
 from .profile import Profile
 from .remote import Stream
 from .run import Run, failed
 from .session import Log
 from .wire import Sent, checked_manifest, partial_manifest, sent_files
+
+DAMAGED = Trouble(
+    "archive-damaged",
+    TransferError,
+    "{what}",
+    "what came is not what the host has packed, or is no archive of ours; nothing of it is published",
+    "bring it again",
+    (
+        "the pulled archive ends early: the gzip stream is not closed",
+        "the pulled archive member '../evil' leaves the target directory",
+    ),
+)
 
 
 def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> Profile:
@@ -127,4 +139,4 @@ def _read(path: Path) -> Any:
     try:
         return archive.check_archive(str(path))["manifest"]
     except ArchiveError as error:
-        raise TransferError(f"the pulled archive {error}", "bring it again") from error
+        raise DAMAGED(what=f"the pulled {error}") from error

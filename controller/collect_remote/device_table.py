@@ -8,6 +8,7 @@ from typing import Any
 from collect_agent.npu.device import INFO
 from collect_agent.npu.judge import Verdict
 
+from .errors import CollectError
 from .fleet import Answer
 from .render import WIDEST
 
@@ -20,13 +21,16 @@ def document(answers: Sequence[Answer]) -> dict[str, Any]:
         "hosts": [
             {
                 "host": answer.host,
-                "error": answer.error
-                and {"kind": answer.error.kind, "message": answer.error.message, "remedy": answer.error.remedy},
+                "error": answer.error and _error(answer.error),
                 "devices": [_device(verdict) for verdict in answer.verdicts],
             }
             for answer in answers
         ]
     }
+
+
+def _error(error: CollectError) -> dict[str, str]:
+    return {name: told for name, told in error.to_json().items() if name in ("kind", "message", "remedy", "entry")}
 
 
 def _device(verdict: Verdict) -> dict[str, Any]:

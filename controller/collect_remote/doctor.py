@@ -14,7 +14,7 @@ from collect_agent.events import MARK
 from collect_agent.npu.look import LATE
 
 from . import containers, deploy, estimate, probe
-from .checks import Check, connection, failed, of_run, ok
+from .checks import Check, Subject, connection, failed, of_run, ok, passed_on
 from .environment import restore
 from .errors import CollectError, EnvironmentUnfit, internal, one_line
 from .inventory import Host, ModelSpec
@@ -27,6 +27,18 @@ from .survey_shape import TRIAL, read
 
 OURS = "collect-remote: "  # leads what the program on the host says itself
 IMPORT_LIMIT_S = 120.0  # torch and torch_npu from a cold network disk
+
+SURVEY = Subject(
+    "survey",
+    "bash, the scripts of `setup`, a Python of 3.8 or newer: the host answers; the seconds until then",
+    "[exit 5](#exit-5-the-host-is-not-fit)",
+)
+IMPORT = Subject(
+    "import",
+    f"`import torch_npu` works, in a process of its own, in the environment of a run, within {IMPORT_LIMIT_S:g} s",
+    "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)",
+    "cannot import torch_npu with {python}: {said}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +77,9 @@ def examine(host: Host, model: ModelSpec | None = None) -> Report:
             else:
                 checks.append(found)
     except CollectError as error:
-        checks.append(failed("survey", error) if checks else connection.refused(error))
+        checks.append(passed_on(SURVEY, error) if checks else connection.refused(error))
     except Exception as error:  # noqa: BLE001 - the other hosts are told of all the same
-        checks.append(failed("survey", internal(error)))
+        checks.append(passed_on(SURVEY, internal(error)))
     return Report(host.name, tuple(checks), facts)
 
 
@@ -79,7 +91,7 @@ def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
         begun = time.monotonic()
         facts = survey(remote, host, deploy.build().name)
         yield connection.first_output(remote.login)
-        yield ok("survey", "the host was looked at", time.monotonic() - begun)
+        yield ok(SURVEY, "the host was looked at", time.monotonic() - begun)
         yield facts
         request = Request(host.name, model.name if model else "")
         needed = estimate.need(request, window(request, model)) if model else estimate.LEAST
@@ -101,7 +113,7 @@ def importing(remote: Remote, facts: Facts) -> Check:
             if word == "trial":
                 return imported(facts.python, read(detail, TRIAL, f"{facts.python} {facts.place}"))
             said = one_line(before) or said
-    return failed("import", EnvironmentUnfit(f"{facts.python} did not run the import: {said}", "see that it starts"))
+    return failed(IMPORT, EnvironmentUnfit(f"{facts.python} did not run the import: {said}", "see that it starts"))
 
 
 def imported(python: str, told: dict[str, Any]) -> Check:
@@ -111,7 +123,7 @@ def imported(python: str, told: dict[str, Any]) -> Check:
     own = [line.removeprefix(OURS) for line in lines if line.startswith(OURS)]
     last = (own or lines or ["it printed nothing"])[-1]
     if status == 0:
-        return ok("import", f"torch_npu can be {last}", seconds)
+        return ok(IMPORT, f"torch_npu can be {last}", seconds)
     if status == LATE:
         message = f"import torch_npu with {python} was not over after {IMPORT_LIMIT_S:g} s: {last}"
         remedy = "a wedged card or a network disk that hangs: see what it waits for, with npu-smi info and df"
@@ -120,9 +132,10 @@ def imported(python: str, told: dict[str, Any]) -> Check:
         message = f"import torch_npu with {python} {how}"
         remedy = "often modules that CANN needs are not in this Python: decorator, scipy, attrs, psutil, sympy, numpy"
     else:
-        message = f"cannot import torch_npu with {python}: {last}"
-        remedy = "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)"
-    return failed("import", EnvironmentUnfit(message, remedies.remedy(told["text"]) or remedy), seconds)
+        message = IMPORT.says.format(python=python, said=last)
+        remedy = ""
+    remedy, entry = remedies.find(told["text"]) or (remedy, "")
+    return failed(IMPORT, EnvironmentUnfit(message, remedy, entry=entry), seconds)
 
 
 def worst(reports: Sequence[Report]) -> int:

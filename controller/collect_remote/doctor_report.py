@@ -9,6 +9,7 @@ from typing import Any
 from .doctor import Report
 from .environment import masked
 from .errors import one_line
+from .say import page
 from .survey import Facts
 
 LONGEST = 1000  # characters of a line; --json has all of them
@@ -67,6 +68,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"  {check.verdict:7}  {check.id:{width}}  {one_line(check.message, LONGEST)}{took}"
         if check.remedy:
             yield f"  {'':7}  {'':{width}}  try: {one_line(check.remedy, LONGEST)}"
+            yield f"  {'':7}  {'':{width}}  see: {page(check.entry)}"
     if report.facts:
         facts = report.facts
         yield f"  environment: {facts.python} ({facts.python_why})"

@@ -19,10 +19,43 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import HostKeyError
+from .errors import HostKeyError, Trouble
 from .ssh_config import Hop
 
 REVOKED, AUTHORITY = "@revoked", "@cert-authority"
+
+UNKNOWN = Trouble(
+    "host-key-unknown",
+    HostKeyError,
+    "{host} is not a known host: it shows {shown}",
+    "no key of it stands in known_hosts or in the inventory, and no other is accepted; `StrictHostKeyChecking "
+    "accept-new` in ~/.ssh/config is honoured",
+    "compare it with the host's own, then connect once with `ssh -p {port} {address}`, or pin it as `host_key` in the "
+    "inventory",
+)
+BY_AUTHORITY = Trouble(
+    "host-key-by-authority",
+    HostKeyError,
+    "{host} is known by the certificate authority of {place} alone, and paramiko takes no certificate; its plain "
+    "key is {shown}",
+    "an @cert-authority of known_hosts speaks for it",
+    "write `transport: openssh` in the inventory: the system's ssh checks the certificate; or pin the plain key as "
+    "`host_key`",
+)
+CHANGED = Trouble(
+    "host-key-changed",
+    HostKeyError,
+    "{host} shows the host key {shown}, but {place} says {known}: somebody may be in between",
+    "the host was installed anew, its address belongs to another machine now, or somebody is in between",
+    "ask who runs the host; if the change is meant, run `ssh-keygen -R '{name}'`",
+)
+GONE = Trouble(
+    "host-key-revoked",
+    HostKeyError,
+    "{host} shows the host key {shown}, which {place} marks as revoked: somebody may be in between",
+    "that key has fallen into other hands, or was taken out of use",
+    "ask who runs the host for its new key",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,36 +109,22 @@ class Policy:
 
 def revoked(hop: Hop, shown: str, place: str) -> HostKeyError:
     """The server shows a key that `place` forbids. `shown` is its fingerprint."""
-    return HostKeyError(
-        f"{hop.name} shows the host key {shown}, which {place} marks as revoked: somebody may be in between",
-        "ask who runs the host for its new key",
-    )
+    return GONE(host=hop.name, shown=shown, place=place)
 
 
 def unknown(hop: Hop, shown: str, authority: str = "") -> HostKeyError:
     """The server is not known. `authority`: where a certificate authority is listed for it."""
     if authority:
-        return HostKeyError(
-            f"{hop.name} is known by the certificate authority of {authority} alone, and paramiko takes no "
-            f"certificate; its plain key is {shown}",
-            "write `transport: openssh` in the inventory: the system's ssh checks the certificate; "
-            "or pin the plain key as `host_key`",
-        )
-    return HostKeyError(
-        f"{hop.name} is not a known host: it shows {shown}",
-        f"compare it with the host's own, then connect once with `ssh -p {hop.port} {hop.address}`, "
-        "or pin it as `host_key` in the inventory",
-    )
+        return BY_AUTHORITY(host=hop.name, place=authority, shown=shown)
+    return UNKNOWN(host=hop.name, shown=shown, port=hop.port, address=hop.address)
 
 
 def changed(hop: Hop, shown: str, known: Known) -> HostKeyError:
     """The server shows another key than the one that is `known`."""
-    mend = "pin the new key there" if hop.host_key is not None else f"run `ssh-keygen -R '{hop.known_as}'`"
-    return HostKeyError(
-        f"{hop.name} shows the host key {shown}, but {known.place} says {known.fingerprint}: "
-        "somebody may be in between",
-        f"ask who runs the host; if the change is meant, {mend}",
-    )
+    error = CHANGED(host=hop.name, shown=shown, place=known.place, known=known.fingerprint, name=hop.known_as)
+    if hop.host_key is not None:
+        error.remedy = "ask who runs the host; if the change is meant, pin the new key there"
+    return error
 
 
 def pinned(hop: Hop) -> Known:

@@ -19,7 +19,7 @@ from paramiko.agent import AgentKey
 from paramiko.pkey import PublicBlob
 
 from . import passphrase
-from .errors import AuthError
+from .connection_troubles import IDENTITY, SECOND_FACTOR
 from .key_files import NeedsPassphrase, Unusable, body, private_key, public_half, unlock
 from .ssh_agent import Agent
 from .ssh_config import Hop
@@ -67,11 +67,7 @@ class Identities:
                 refusal = paramiko.AuthenticationException(str(error))
             else:
                 if left:
-                    raise AuthError(
-                        f"the host accepts the key {name}, and asks for {' or '.join(left)} as well",
-                        "write `transport: openssh` in the inventory and run it on a terminal, where ssh can ask you; "
-                        "or ask who runs the host for a log-in without a second step",
-                    )
+                    raise SECOND_FACTOR(name=name, ways=" or ".join(left))
                 return
             if not transport.is_active():
                 break
@@ -100,7 +96,9 @@ def identities(hop: Hop) -> Iterator[Identities]:
                 if isinstance(problem, NeedsPassphrase) and passphrase.may_ask():
                     locked.append((str(path), Encrypted(path, hop.certificates)))
                 elif hop.identity_named:
-                    raise AuthError(f"{hop.name}: identity_file {problem.why}", problem.remedy) from problem
+                    useless = IDENTITY(host=hop.name, why=problem.why)
+                    useless.remedy = problem.remedy
+                    raise useless from problem
                 else:
                     found.unusable.append(problem)  # as with ssh, another key may do
         if not hop.identities_only:

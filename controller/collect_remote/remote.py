@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from . import connection_troubles as troubles
 from . import shell
 from .errors import CollectError, TransferError, UnreachableError, one_line
 from .inventory import Host
@@ -194,10 +195,7 @@ class Stream:
         try:
             data = self._channel.read(timeout)
         except TimeoutError as error:
-            raise UnreachableError(
-                f"{self._where}: no sign of life for {timeout:g} s",
-                "check the network and the load of the host",
-            ) from error
+            raise troubles.SILENT(host=self._where, seconds=timeout) from error
         except Lost as lost:
             raise self._broke(lost) from lost
         login = self._connection.login
@@ -211,7 +209,7 @@ class Stream:
         return f"{self._connection.login.user}@{self._where}"
 
     def _broke(self, why: Lost | None = None) -> UnreachableError:
-        return UnreachableError(f"{self._where}: the connection broke{f': {why}' if why else ''}")
+        return troubles.LOST(host=self._where, why=f": {why}" if why else "")
 
 
 class Remote:

@@ -9,6 +9,7 @@ from typing import Any
 from collect_agent.events import MARK, Event
 
 from . import wire
+from .connection_troubles import LOST
 from .deploy import Deployed
 from .environment import restore
 from .errors import CollectError, ConnectError, RunFailed, UnreachableError, from_agent, noise_error, one_line
@@ -90,6 +91,7 @@ class Run:
         try:
             tenacity.recover(lost)
         except ConnectError as error:
+            error.belongs_to(LOST.id)
             error.message = f"lost the connection and could not get it back: {error.message}"
             error.remedy = f"run {self.id} may still be going on: {self.how_to_go_on}"
             raise error from lost

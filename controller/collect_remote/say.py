@@ -11,6 +11,7 @@ from typing import Any
 
 from .errors import CollectError, StorageError
 
+PAGE = "docs/troubleshooting.md"
 _WRITABLE = "see where its stdout goes: give it a file or a pipe that takes what is written"
 
 
@@ -55,6 +56,12 @@ def explain(error: CollectError) -> None:
     sys.stderr.write(f"error: {where}{error.message}{during}\n")
     if error.remedy:
         sys.stderr.write(f"  try: {error.remedy}\n")
+    sys.stderr.write(f"  see: {page(error.entry)}\n")
+
+
+def page(entry: str) -> str:
+    """Where an entry of the troubleshooting page is. Pure."""
+    return f"{PAGE}#{entry}"
 
 
 def print_json(document: Any, indent: int | None = 1) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from collect_agent.events import MARK
 
-from .errors import CollectError, EnvironmentUnfit, LoginHangs
+from .errors import CollectError, EnvironmentUnfit, LoginHangs, Trouble
 
 BEGIN_S = 20.0  # for the login scripts; nothing of ours runs before they are over
 BEGUN = MARK + "begun"
@@ -22,6 +22,49 @@ _NO_BASH = re.compile(r"not found: bash$|\bbash: (command )?not found|unknown co
 _SPARE_LINES = 64
 _FIRST_LINE = "# collect-remote: the script begins"
 _LAST_LINE = "# collect-remote: the script ends"
+
+TAKEN = Trouble(
+    "login-scripts-take-input",
+    LoginHangs,
+    "the login scripts of {login} take the input that is for the command",
+    "an rc file reads all of its input, which is the script that is to run; a question or two with `read` does no harm",
+    "look for `read`, `cat` and `exec <` in its rc files; do that on a terminal alone: [ -t 0 ]",
+)
+HANGS = Trouble(
+    "login-hangs",
+    LoginHangs,
+    "the login scripts of {login} are not over after {seconds:g} s: they wait for input, or hang{printed}",
+    "something in .bashrc, .cshrc, .zshenv or config.fish waits: for a disk, a name service, a person",
+    "see where `ssh {login} true` hangs; do that on a terminal alone: [ -t 0 ]",
+)
+RESTRICTED = Trouble(
+    "login-shell-restricted",
+    EnvironmentUnfit,
+    "the login shell of {login} is restricted: {said}",
+    "every login shell will do (sh, bash, zsh, csh, fish), but not one that may not start another",
+    "have the account given a full shell, or use another account",
+)
+NO_BASH = Trouble(
+    "no-bash",
+    EnvironmentUnfit,
+    "there is no bash on the PATH of {login}: {said}",
+    "whatever the login shell is, the scripts are for bash",
+    "install bash, or see that the login scripts leave it on the PATH",
+)
+KILLED = Trouble(
+    "login-killed",
+    EnvironmentUnfit,
+    "the login of {login} was ended by a signal without a word from the command{printed}",
+    "an rc file calls `kill`, or a limit of the account ends its processes",
+    "look for `kill` in its rc files, and for limits of the account; `ssh {login} true` ends the same way",
+)
+ENDED = Trouble(
+    "login-ends",
+    EnvironmentUnfit,
+    "the login of {login} ended (exit status {status}) without a word from the command{printed}",
+    "an rc file calls `exit`, or `exec` of something else, or the account has no ordinary shell",
+    "look for `exit` or `exec` in its rc files, and at its login shell; `ssh {login} true` ends the same way",
+)
 
 # Inside single quotes none of this means anything to sh, csh, fish or zsh: no quote, no backslash, no exclamation mark.
 # "bash" in quotes is no alias. -p: it takes no functions, no options and no BASH_ENV from the environment. One stream
@@ -56,31 +99,14 @@ def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectErr
     words = [line for line in said if line and line not in (_STARTED, _LAST_LINE)]
     printed = f"; the last that was printed: {words[-1]}" if words else ""
     if _STARTED in said or _LAST_LINE in said:  # our bash waits in vain; or something prints what it should have got
-        return (LoginHangs if status is None else EnvironmentUnfit)(
-            f"the login scripts of {login} take the input that is for the command",
-            "look for `read`, `cat` and `exec <` in its rc files; do that on a terminal alone: [ -t 0 ]",
-        )
+        error = TAKEN(login=login)
+        return error if status is None else EnvironmentUnfit(error.message, error.remedy, entry=error.entry)
     if status is None:
-        return LoginHangs(
-            f"the login scripts of {login} are not over after {BEGIN_S:g} s: they wait for input, or hang{printed}",
-            f"see where `ssh {login} true` hangs; do that on a terminal alone: [ -t 0 ]",
-        )
+        return HANGS(login=login, seconds=BEGIN_S, printed=printed)
     if restricted := next((line for line in words if "restricted" in line), ""):
-        return EnvironmentUnfit(
-            f"the login shell of {login} is restricted: {restricted}",
-            "have the account given a full shell, or use another account",
-        )
+        return RESTRICTED(login=login, said=restricted)
     if missing := next(filter(_NO_BASH.search, words), ""):
-        return EnvironmentUnfit(
-            f"there is no bash on the PATH of {login}: {missing}",
-            "install bash, or see that the login scripts leave it on the PATH",
-        )
+        return NO_BASH(login=login, said=missing)
     if status == -1:
-        return EnvironmentUnfit(
-            f"the login of {login} was ended by a signal without a word from the command{printed}",
-            f"look for `kill` in its rc files, and for limits of the account; `ssh {login} true` ends the same way",
-        )
-    return EnvironmentUnfit(
-        f"the login of {login} ended (exit status {status}) without a word from the command{printed}",
-        f"look for `exit` or `exec` in its rc files, and at its login shell; `ssh {login} true` ends the same way",
-    )
+        return KILLED(login=login, printed=printed)
+    return ENDED(login=login, status=status, printed=printed)

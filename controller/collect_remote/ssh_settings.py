@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from .connection_troubles import SSH_CONFIG
 from .errors import ConnectError
 
 SSH_TIMEOUT_S = 10  # `ssh -G` runs whatever a `Match exec` names
@@ -119,7 +120,7 @@ def _rejected(name: str, said: str, config: Path) -> ConnectError:
     lines = [line for line in said.strip().splitlines() if not line.startswith("Pseudo-terminal")]
     why = "; ".join(lines)
     if re.search(r"\bline [0-9]+\b|configuration option", why):
-        return ConnectError(f"ssh rejects its configuration for {name}: {why}", f"mend {config}, then try `ssh {name}`")
+        return SSH_CONFIG(of=f" for {name}", why=why, config=f"{config}, then try `ssh {name}`")
     return ConnectError(
         f"ssh cannot make out how to reach {name!r}: {why}",
         "correct `address`, `user`, `port` or `jump` in the inventory (a jump host is written [user@]host[:port])",

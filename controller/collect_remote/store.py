@@ -20,10 +20,17 @@ from typing import Any
 
 from collect_agent.rundir import ARCHIVE, ID, sync_directory
 
-from .errors import ConnectError, Interrupted, UsageError, storage_error
+from .errors import ConnectError, Interrupted, Trouble, UsageError, storage_error
 
 ROOT = Path("profiles")
 MANIFEST = "manifest.json"
+EXISTS = Trouble(
+    "result-exists",
+    UsageError,
+    "{directory} exists already, and a result is never overwritten",
+    "`--out` names the directory of the result itself, not one to put it into",
+    "name a directory that does not exist",
+)
 OURS = re.compile(ID.pattern + r"\.[0-9a-f]{6}")
 ABANDONED_S = 7 * 24 * 3600.0
 
@@ -46,10 +53,7 @@ def place(host: str, model: str, run_id: str, out: Path | None = None) -> Place:
         final = root / host / model / run_id
         latest = final.parent / "latest"
     if os.path.lexists(final):
-        raise UsageError(
-            f"{final} exists already, and a result is never overwritten",
-            "name a directory that does not exist",
-        )
+        raise EXISTS(directory=final)
     return Place(final, root / ".incoming" / f"{run_id}.{os.urandom(3).hex()}", latest)
 
 

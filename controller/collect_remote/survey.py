@@ -12,15 +12,15 @@ from collect_agent.events import MARK
 from . import containers
 from .containers import Box
 from .environment import kept
-from .errors import CollectError, EnvironmentUnfit, noise_error, one_line
+from .errors import CollectError, noise_error, one_line
 from .inventory import Host
 from .parallel import in_background
 from .remote import Remote
 from .shape import printable
-from .survey_script import HANGS_S, script
+from .survey_script import script
 from .survey_shape import FACTS, read
+from .survey_troubles import NO_ANSWER, OLDEST_PYTHON, SETUP_EXITS, complaint, old_python
 
-OLDEST_PYTHON = (3, 8)
 PATIENCE_S = 90.0
 
 
@@ -120,10 +120,7 @@ class _Told:
         """The error of a sourced script that never came back."""
         if len(self.begun) == len(self.sourced):
             return None
-        return EnvironmentUnfit(
-            f"{self.begun[-1]} ended the shell that sourced it",
-            "it must not call exit: mend it, or name another under `setup` in the inventory",
-        )
+        return SETUP_EXITS(path=self.begun[-1])
 
 
 def survey(remote: Remote, host: Host, agent: str, meanwhile: Callable[[], None] = lambda: None) -> Facts:
@@ -145,63 +142,14 @@ def survey(remote: Remote, host: Host, agent: str, meanwhile: Callable[[], None]
             before, _, answer = raw.decode("utf-8", "replace").partition(MARK)
             word, _, detail = answer.partition(" ")
             told.noise += filter(None, [one_line(before)])
-            if word in _COMPLAINTS:
-                raise noise_error(told.noise) or _COMPLAINTS[word](printable(detail), told.last, told.place)
+            if (unfit := complaint(word, printable(detail), told.last, told.place)) is not None:
+                raise noise_error(told.noise) or unfit
             told.take(word, detail)
             if told.is_whole:
                 return _facts(told, tuple(line for line in stream.greeting if line and MARK.strip() not in line))
             if told.facts is None and told.boxed and told.boxed.left:
                 break
-    raise (
-        told.unfinished()
-        or noise_error(told.noise)
-        or EnvironmentUnfit(
-            f"the host did not answer the survey: {told.last}",
-            "log in with ssh and see that bash and python3 run there without asking anything",
-        )
-    )
-
-
-def _no_setup(path: str, _: str, place: str) -> CollectError:
-    return EnvironmentUnfit(
-        f"cannot read {path} {place}, which the inventory names under `setup`",
-        "correct the path, or remove it: the usual places of CANN are then tried",
-    )
-
-
-def _no_python(name: str, _: str, place: str) -> CollectError:
-    return EnvironmentUnfit(
-        f"there is no {name} {place}",
-        "name the Python to use: `python: /path/to/python3` in the inventory",
-    )
-
-
-def _no_facts(python: str, said: str, place: str) -> CollectError:
-    """The program broke off, under a Python that says what it is, or fails at that too."""
-    version = tuple(map(int, re.findall(r"[0-9]+", python)))
-    if python.startswith("Python ") and version < OLDEST_PYTHON:
-        return _old_python(python)
-    return EnvironmentUnfit(
-        f"the survey failed {place} under {python or 'a Python without a version'}: {said}",
-        "see that this Python starts on the host, or name another with `python` in the inventory",
-    )
-
-
-def _old_python(version: str) -> CollectError:
-    return EnvironmentUnfit(
-        f"the host's Python does not run the survey: it says {version!r}",
-        f"the agent needs Python {'.'.join(map(str, OLDEST_PYTHON))} or newer: name one with `python` in the inventory",
-    )
-
-
-def _hangs(path: str, _: str, __: str) -> CollectError:
-    return EnvironmentUnfit(
-        f"{path} did not end within {HANGS_S} s and was killed",
-        "it must end by itself and ask for nothing: mend it, or name another under `setup` in the inventory",
-    )
-
-
-_COMPLAINTS = {"hangs": _hangs, "no-setup": _no_setup, "no-python": _no_python, "no-facts": _no_facts}
+    raise told.unfinished() or noise_error(told.noise) or NO_ANSWER(said=told.last)
 
 
 def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
@@ -210,7 +158,7 @@ def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
     python = answer["python"]
     version = tuple(python["version"])
     if version < OLDEST_PYTHON:
-        raise _old_python(".".join(map(str, version)))
+        raise old_python(".".join(map(str, version)))
     return Facts(
         python=python["path"],
         python_version=version,

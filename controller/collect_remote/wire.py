@@ -119,7 +119,16 @@ def event(text: str) -> Event | None:
     if where is not None:
         raise TransferError(f"the host tells of {told['stage']!r} in words that are not ours: its {where}", _WHOSE)
     fields = {name: told[name] for name in shape if told.get(name) is not None}
+    if "error" in fields:
+        fields["error"] = {**fields["error"], "entry": _entry(fields["error"].get("entry"))}
     return {"stage": one_line(told["stage"], LONGEST_STAGE), **fields}
+
+
+def _entry(told: Any) -> str:
+    """The entry of docs/troubleshooting.md that a host names, if it is one of those that our agent names."""
+    from .host_entries import HOST_ENTRIES  # only errors need all of the tables
+
+    return told if isinstance(told, str) and told in HOST_ENTRIES else ""
 
 
 def listed_runs(told: Any) -> tuple[Listed, ...]:

@@ -47,7 +47,7 @@ def test_many_hosts_are_asked_at_once_and_one_that_fails_hides_nobody(host: Star
     assert [free(entries[f"ascend{n:02}"]) for n in (1, 2, 3)] == [[0, 1]] * 3
     assert entries["ascend04"]["error"]["kind"] == "NpuSmiDriverError"
     assert entries["ascend05"]["error"]["kind"] == "UnreachableError"
-    assert set(entries["ascend05"]["error"]) == {"kind", "message", "remedy"}
+    assert set(entries["ascend05"]["error"]) == {"kind", "message", "remedy", "entry"}
     assert tool("devices", "--host", "ascend01,ascend05", "--json").status == 3
 
 

@@ -45,7 +45,7 @@ def doctor(tool: Tool, *arguments: str) -> tuple[Outcome, dict[str, Any]]:
     (entry,) = outcome.document["hosts"]
     assert set(entry) == {"host", "verdict", "checks", "environment"}
     for check in entry["checks"]:
-        assert set(check) - {"seconds"} == {"id", "verdict", "message", "remedy"}
+        assert set(check) - {"seconds"} == {"id", "verdict", "message", "remedy", "entry"}
         assert bool(check["remedy"]) is (check["verdict"] != "ok"), check
     return outcome, entry
 

@@ -11,11 +11,12 @@ import re
 from typing import Iterable, Iterator, List, Sequence, Set, Tuple
 
 from ..failure import Failure
+from ..troubles import NO_SUCH_DEVICE
 from .device import Device
 from .judge import UsageError, Verdict, Wish
+from .reasons import OUTSIDE
 
 Group = Tuple[Device, ...]
-NOT_INSIDE = "not in the container"  # begins the reason of what a container does not have
 MOST = 64  # groups that are worth a try: enough to find one that nobody else has leased
 _910A = re.compile(r"(?:Ascend)?910(?:A|B|ProA|ProB|PremiumA)?")  # "910B" alone is of the A generation
 
@@ -56,7 +57,7 @@ def reasons(verdicts: Sequence[Verdict], wish: Wish) -> List[str]:
     """Of every device asked for that may not be used, its name and why: "NPU 3 chip 0 (logic 3) unhealthy: Alarm"."""
     asked = dict.fromkeys(verdict for these in _asked(verdicts, wish) for verdict in these)
     refused = [verdict for verdict in asked if not _usable(verdict)]
-    told = [v for v in refused if not v.reason.startswith(NOT_INSIDE)] or refused[:1]
+    told = [v for v in refused if not v.reason.startswith(OUTSIDE)] or refused[:1]
     more = len(refused) - len(told)
     rest = ["{} more {} {}".format(more, "are" if more > 1 else "is", _outside(refused))] if more else []
     return ["{} {}".format(v.device.label, v.reason) for v in told] + rest
@@ -64,7 +65,7 @@ def reasons(verdicts: Sequence[Verdict], wish: Wish) -> List[str]:
 
 def _outside(refused: Iterable[Verdict]) -> str:
     """What is said of those that a container does not have, alike for all."""
-    return next(verdict.reason for verdict in refused if verdict.reason.startswith(NOT_INSIDE))
+    return next(verdict.reason for verdict in refused if verdict.reason.startswith(OUTSIDE))
 
 
 def refusal(verdicts: Sequence[Verdict], wish: Wish) -> NoFreeDevice:
@@ -108,7 +109,7 @@ def _named(verdicts: Sequence[Verdict], name: str) -> List[Verdict]:
         and chip in (None, verdict.device.chip)
     ]
     if not these:
-        raise UsageError("there is no NPU {!r} on the host".format(name), _present(verdicts))
+        raise UsageError(NO_SUCH_DEVICE.message.format(name=name), _present(verdicts), NO_SUCH_DEVICE.id)
     return these
 
 
@@ -118,7 +119,7 @@ def _usable(verdict: Verdict) -> bool:
 
 def _present(verdicts: Sequence[Verdict]) -> str:
     labels = ", ".join(verdict.device.label for verdict in verdicts) or "none"
-    return 'the host has: {} (a logic id is written "logic:7")'.format(labels)
+    return NO_SUCH_DEVICE.remedy.format(present=labels)
 
 
 def _pools(devices: Sequence[Device], count: int) -> Iterator[List[Device]]:

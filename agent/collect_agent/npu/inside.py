@@ -10,10 +10,10 @@ import dataclasses
 from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 from ..failure import Failure
-from .choice import NOT_INSIDE
 from .device import INFO, Device
 from .interpret import interpret
 from .judge import Verdict, Wish, judge, visible_ids
+from .reasons import NOT_ALLOWED_INSIDE, NOT_INSIDE
 
 
 def logic_ids(host: Sequence[Device], seen_inside: Mapping[str, Any], nodes: Iterable[int]) -> Dict[int, int]:
@@ -61,11 +61,9 @@ def judge_for(
     for verdict in judge(devices, wish):
         inner = ids.get(verdict.device.logic)
         if inner is None:
-            reason = "{} {}".format(NOT_INSIDE, box["name"])
+            reason = NOT_INSIDE(container=box["name"])
         elif allowed is not None and inner not in allowed:
-            reason = "not allowed: logic id {} of the container, outside its ASCEND_RT_VISIBLE_DEVICES={}".format(
-                inner, visible
-            )
+            reason = NOT_ALLOWED_INSIDE(id=inner, setting=visible)
         else:
             verdicts.append(verdict)
             continue

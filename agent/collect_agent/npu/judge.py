@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Collection, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..failure import Failure
+from . import reasons
 from .device import TORCH, Device, Process
 
 # Idle memory is 4.0 to 8.9 % of the total on all boards from 910A to A5 (driver and firmware).
@@ -25,8 +26,8 @@ HEALTH_WORDS = ("Warning", "Alarm", "Critical", "UNKNOWN")
 class UsageError(Failure):
     """A wish that cannot be understood, or that no state of this host could fulfil."""
 
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__("UsageError", message, remedy)
+    def __init__(self, message: str, remedy: str, entry: str = "") -> None:
+        super().__init__("UsageError", message, remedy, entry)
 
 
 @dataclass(frozen=True)
@@ -119,32 +120,36 @@ def _objection(device: Device, idlest_mb: int, wish: Wish, allowed: Optional[Col
     """Why `device` may not be used, or nothing. `idlest_mb` is the memory used on the idlest of its kind."""
     used, total = device.memory_used_mb, device.memory_total_mb
     if device.health and device.health != "OK" and device.health not in wish.allow_health:
-        return "unhealthy: {}".format(device.health)
+        return reasons.UNHEALTHY(health=device.health)
     if device.processes:
-        return "busy: {}".format(_processes(device.processes))
+        return reasons.BUSY(processes=_processes(device.processes))
     if device.doubt:
-        return "unknown: {}".format(device.doubt)
+        return reasons.DOUBTFUL(doubt=device.doubt)
     if allowed is not None and device.logic not in allowed:
-        return "not allowed: outside {} of the host's session".format(_setting(allowed))
+        return reasons.NOT_ALLOWED(setting=_setting(allowed))
     # torch_npu tells neither; it could use the device, and the memory is what counts
     if device.source != TORCH and not device.health:
-        return "unknown: npu-smi does not tell its health"
+        return _untold("npu-smi", "health")
     if device.source != TORCH and device.utilisation_pct is None:
-        return "unknown: npu-smi does not tell its utilisation"
+        return _untold("npu-smi", "utilisation")
     if used is None or total is None:
-        return "unknown: {} does not tell its memory".format(device.source)
+        return _untold(device.source, "memory")
     if total == 0:
-        return "unhealthy: no memory, the device does not answer"
+        return reasons.NO_MEMORY()
     if device.utilisation_pct:
-        return "busy: {} % utilisation and no visible process".format(device.utilisation_pct)
-    hidden = "busy: {} used and no visible process".format(_gb(used))
+        return reasons.COMPUTING(percent=device.utilisation_pct)
     if wish.max_used is not None:
-        return "{}, more than {}".format(hidden, wish.max_used) if used > used_limit(wish.max_used, total) else ""
+        above = used > used_limit(wish.max_used, total)
+        return reasons.ABOVE(used=_gb(used), limit=wish.max_used) if above else ""
     if used > total * IDLE_SHARE:
-        return hidden
+        return reasons.HIDDEN(used=_gb(used))
     if used > idlest_mb + HIDDEN_MARGIN_MB:
-        return "{}, {} on the idlest of its kind".format(hidden, _gb(idlest_mb))
+        return reasons.ABOVE_IDLEST(used=_gb(used), idlest=_gb(idlest_mb))
     return ""
+
+
+def _untold(who: str, what: str) -> str:
+    return reasons.DOUBTFUL(doubt=reasons.NOT_TOLD(who=who, what=what))
 
 
 def _remarks(device: Device, judged: Iterable[Tuple[Device, str]], allowed: Optional[Collection[int]]) -> Iterator[str]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from .device import Device
-from .failures import FORMAT_REMEDY, NpuSmiFormatError
+from .failures import NpuSmiFormatError
+from .reasons import NO_LOGIC_ID
 from .table import Layout, Report
 
 _ID = re.compile(r"[0-9]{1,9}")
-_UNKNOWN = "npu-smi does not tell its logic id"
 _FOREIGN = "`npu-smi info -m` gives logic ids that cannot be this container's"
 
 
@@ -47,7 +47,7 @@ def parse_mapping(text: str) -> Tuple[Mapped, ...]:
             if chip is None:
                 continue
             if any(_same(chip, other) for other in chips):
-                raise NpuSmiFormatError("`npu-smi info -m` gives an id twice: {!r}".format(line.strip()), FORMAT_REMEDY)
+                raise NpuSmiFormatError("`npu-smi info -m` gives an id twice: {!r}".format(line.strip()))
             chips.append(chip)
     return tuple(chips)
 
@@ -98,9 +98,8 @@ def join(report: Report, mapping: Iterable[Mapped], in_container: bool) -> Tuple
         for other in joined:
             if logic is not None and other.logic == logic:
                 raise NpuSmiFormatError(
-                    "npu-smi gives logic id {} to two devices: {} and {}".format(logic, other.label, device.label),
-                    FORMAT_REMEDY,
+                    "npu-smi gives logic id {} to two devices: {} and {}".format(logic, other.label, device.label)
                 )
-        unknown = "" if logic is not None else _FOREIGN if foreign else _UNKNOWN
+        unknown = "" if logic is not None else _FOREIGN if foreign else NO_LOGIC_ID()
         joined.append(replace(device, logic=logic, doubt=device.doubt or unknown))
     return tuple(joined)

@@ -13,16 +13,14 @@ from enum import Enum
 from typing import Dict, List, Optional, Set, Tuple
 
 from .device import Device, Process
-from .failures import FORMAT_REMEDY, NpuSmiFormatError
+from .failures import FORMAT, NpuSmiFormatError
+from .reasons import CUT, NO_TABLE, UNSPOKEN
 
 _INTEGER = re.compile(r"[0-9]{1,9}")
 _ABSENT = ("NA", "-", "")
 _HEALTH = ("OK", "Warning", "Alarm", "Critical", "UNKNOWN")
 _UTILISATION = ("AICore(%)", "NPU Util(%)")
 _MEMORY = ("HBM-Usage(MB)", "Memory-Usage(MB)")  # the first one that a layout has is the memory that matters
-_NO_TABLE = "the output of npu-smi ends before the processes"
-_CUT = "the output of npu-smi ends among the processes"
-_UNSPOKEN = "npu-smi says nothing of its processes"  # some versions never do of idle ones: 25.7
 _RULE = re.compile(r"\|?[+=-][+|=\s-]*")  # a bar alone is a row cut short
 # Closed, because a title that is wrapped may end inside of a version: "2" of "24.1.0".
 _TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)\s+Version:\s*([^\s|]+)\s*\|")
@@ -132,7 +130,7 @@ class _Table:
     def report(self) -> Report:
         self._lose_upper()
         if self.heading is None or not self.devices:
-            raise NpuSmiFormatError("the output of npu-smi is not understood: " + self._misfit(), FORMAT_REMEDY)
+            raise NpuSmiFormatError(FORMAT.message.format(misfit=self._misfit()))
         listed = tuple(
             replace(device, processes=tuple(self.processes.get(key, ())), doubt=self._doubt(key, device))
             for key, device in self.devices.items()
@@ -150,11 +148,11 @@ class _Table:
     def _doubt(self, key: _Key, device: Device) -> str:
         """Why the processes of a device may not all be known; empty when they are."""
         if not self.in_processes:
-            return device.doubt or (_NO_TABLE if self._lists_processes(device) else "")
+            return device.doubt or (NO_TABLE() if self._lists_processes(device) else "")
         if not self.closed and key[0] not in self.idle:
-            return _CUT
+            return CUT()
         if self.idle and key[0] not in self.idle and not any(npu == key[0] for npu, _ in self.processes):
-            return self.doubts.get(key, _UNSPOKEN)
+            return self.doubts.get(key, UNSPOKEN())  # some versions never do of idle ones: 25.7
         return self.doubts.get(key) or self.doubts.get(None, "")
 
     def _lists_processes(self, device: Device) -> bool:
@@ -188,7 +186,7 @@ class _Table:
     def _add(self, device: Device) -> None:
         key = (device.npu, device.chip)
         if key in self.devices:
-            raise NpuSmiFormatError("the output of npu-smi lists {} twice".format(device.label), FORMAT_REMEDY)
+            raise NpuSmiFormatError("the output of npu-smi lists {} twice".format(device.label))
         self.devices[key] = device
 
     def _lose_upper(self) -> None:
@@ -273,7 +271,7 @@ def _with_lower(device: Device, heading: _Heading, cells: List[str]) -> Optional
         memory_used_mb=used,
         memory_total_mb=total,
         bus_id=bus if _BUS.fullmatch(bus) else None,
-        doubt=_NO_TABLE if listed_below else "",
+        doubt=NO_TABLE() if listed_below else "",
     )
 
 

@@ -2,7 +2,7 @@
 
 The same lines follow failed and good parses ("All profiling data parsed", `analyse.done`), warnings are
 hidden on every rank but 0, and the wording changed between releases. Sources: torch_npu 2.13.0,
-`profiler/`, and the reports named in the project's troubleshooting page.
+`profiler/`, and public reports.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from ..trace.stream import text
 
 
 class Message(NamedTuple):
-    """A kind of log line: what it means and what to do."""
+    """A kind of log line: one as it is `seen`, what it means and what to do."""
 
     id: str
+    seen: str
     pattern: str
     severity: str  # "error", "warning" or "harmless"
     meaning: str
@@ -28,6 +29,7 @@ class Message(NamedTuple):
 MESSAGES: Tuple[Message, ...] = (
     Message(
         "msprof-missing",
+        "Export CANN Profiling data failed! 'msprof' command not found!",
         r"'?msprof'? command not found|Failed to find msprof\.py path",
         "error",
         "the parser could not start msprof: CANN's environment was not sourced, or the toolkit is incomplete",
@@ -35,6 +37,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "export-failed",
+        "Failed to export CANN Profiling data.",
         r"Failed to export CANN (TEXT |DB )?Profiling data|Export CANN Profiling data fail",
         "error",
         "`msprof --export=on` failed; its own message is captured and not shown",
@@ -42,6 +45,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "not-owner",
+        "owner of path ... is neither root nor the current user. Please execute chown -R ...",
         r"owner (of path .* )?is neither root nor the current user|current owner have inconsistent permissions",
         "error",
         "msprof, its script or the data belong to another user (container root, NFS root squash)",
@@ -49,6 +53,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "rights",
+        "... permission allow others users to write. Please execute chmod -R 755 ...",
         r"permission allow others users to write|is not (readable|writable)",
         "error",
         "the parser refuses directories that others may write to, or that it cannot read",
@@ -56,6 +61,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "analyze-failed",
+        "Failed to analyze CANN TEXT Profiling data.",
         r"Failed to analyze CANN (TEXT|DB) Profiling data",
         "warning",
         "the analysis of communication failed; the rest may be good",
@@ -63,6 +69,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "no-device-data",
+        "CANN Profiling data does not exist",
         r"CANN Profiling data does not exist|No kernel events were found in the msprof timeline",
         "error",
         "nothing was recorded on the device: driver, container without device, another msprof, or a full disk",
@@ -70,6 +77,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "no-framework-data",
+        "FWK Profiling data does not exist",
         r"FWK Profiling data does not exist|torch op data is empty",
         "error",
         "the framework's records are lost",
@@ -77,6 +85,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "timeline-empty",
+        "the timeline data is empty",
         r"the timeline data is empty|Invalid CANN trace data",
         "error",
         "the device timeline is empty or not JSON",
@@ -84,6 +93,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "no-flow",
+        "Failed to get acl to npu flow events.",
         r"Failed to get acl to npu flow events|no HostToDevice flow events|no flow events in the ProfilerStep"
         r"|Failed to get the step range",
         "warning",
@@ -92,6 +102,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "daemon",
+        "The profiling data cannot be parsed during the daemon process, ...",
         r"cannot be parsed during the daemon process",
         "error",
         "parsing was asked for in a daemonic worker, which may not start processes",
@@ -99,6 +110,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "stopped-in-warmup",
+        "Incorrect schedule: Stop profiler while current state is WARMUP which will result in empty parsed data.",
         r"Stop profiler while current state is WARMUP",
         "error",
         "too few step() calls: the window never opened, the data were deleted",
@@ -106,6 +118,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "stopped-in-record",
+        "Incorrect schedule: Stop profiler while current state is RECORD which may result in incomplete parsed data.",
         r"Stop profiler while current state is RECORD which",
         "warning",
         "the profiler was stopped before the last active step",
@@ -113,6 +126,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "stopped-before-last-step",
+        "Stop profiler while current state is RECORD_AND_SAVE, perhaps the scheduling cycle has not yet completed.",
         r"perhaps the scheduling cycle has not yet completed",
         "harmless",
         "the context ended before the closing step(); the data of the last step are complete",
@@ -120,6 +134,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "own-schedule",
+        "Incorrect schedule: RECORD followed by NONE",
         r"Incorrect schedule: (WARMUP|RECORD) followed by",
         "warning",
         "a schedule function of the user's own leaves out a state",
@@ -127,6 +142,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "no-warmup-step",
+        "Profiler won't be using warmup, this can skew profiler results",
         r"Profiler won't be using warmup",
         "warning",
         "the schedule has no warm-up step: the device is switched on inside the first recorded one",
@@ -134,6 +150,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "metrics-reset",
+        "Please use level1 or level2 if you want to collect aic metrics, reset aic metrics to None!",
         r"reset aic metrics to None|reset it to (default|text|ProfilerLevel)",
         "warning",
         "a profiler option was not understood and silently replaced",
@@ -141,6 +158,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "api-disabled",
+        "torch_npu profiler api is not effective",
         r"torch_npu profiler api is not effective|'PROFILING_MODE' is set",
         "error",
         "an environment variable of msprof turns the profiler's API into a no-op",
@@ -148,6 +166,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "too-large",
+        "The parsing time is expected to exceed 30 minutes",
         r"file size exceeds the preset value|expected to exceed 30 minutes",
         "warning",
         "the raw data are very large; files above the parser's limit are left out",
@@ -155,6 +174,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "database-failed",
+        "DB parser failed",
         r"SQLite Error|DB parser failed|Failed to connect to db file",
         "error",
         "the database export failed: disk full, or a file system without locks",
@@ -162,6 +182,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "cannot-write",
+        "[Errno 28] No space left on device",
         r"Can't (create|read) file|No space left on device|Disk quota exceeded",
         "error",
         "a file could not be written or read: disk, quota or rights",
@@ -169,6 +190,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "bad-path",
+        "Invalid parameter output_path / Invalid input path: ...",
         r"Invalid (input|profiling) path|path does not exist|symbolic link",
         "error",
         "the profiler refuses the output path: links, or characters other than letters, digits and underscore",
@@ -176,6 +198,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "module-missing",
+        "ModuleNotFoundError: No module named ...",
         r"No module named",
         "error",
         "the Python that msprof uses lacks a module",
@@ -183,6 +206,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "mismatch",
+        "[ERROR] analysis failed",
         r"\banalysis failed\b",
         "error",
         "msprof could not read what the driver wrote, reported where CANN, driver and torch_npu do not match",
@@ -190,6 +214,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "as-usual",
+        "Unknown communication op type: ...",
         r"memory record\(s\) are incomplete|Unknown communication op type|Remove temporary profiling data saving path",
         "harmless",
         "memory that outlives the window, a collective of a new kind, a directory that was busy",
@@ -197,6 +222,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "file-failed",
+        "Failed to generate trace_view.json",
         r"Failed to generate \S+",
         "error",
         "the parser of that file raised; the traceback is in the same log",
@@ -204,6 +230,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "parse-raised",
+        "Failed to parsing profiling data.",
         r"Failed to parsing profiling data|Profiling data parsing failed",
         "error",
         "the whole parse raised, whatever success line follows",
@@ -211,6 +238,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "call-swallowed",
+        "Call export_chrome_trace failed. Exception: ...",
         r"Call \S+ failed\. Exception",
         "error",
         "a call of the profiler raised; torch_npu prints one line and goes on",
@@ -218,6 +246,7 @@ MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "task-failed",
+        "Task [kernel_view] run failed. / Task kernel has not run successfully.",
         r"Task \S+ (run failed|has not run successfully)",
         "error",
         "a parser failed, or was never started because something that it depends on failed",

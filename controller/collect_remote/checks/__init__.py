@@ -12,9 +12,21 @@ from ..estimate import LEAST, Need
 from ..inventory import ModelSpec
 from ..survey import Facts
 from . import connection, container, devices, models, output, software
-from .check import Check, Verdict, failed, ok, warned
+from .check import Check, Subject, Verdict, failed, ok, passed_on, warned
 
-__all__ = ["Check", "Verdict", "connection", "failed", "of_host", "of_run", "ok", "require", "warned"]
+__all__ = [
+    "Check",
+    "Subject",
+    "Verdict",
+    "connection",
+    "failed",
+    "of_host",
+    "of_run",
+    "ok",
+    "passed_on",
+    "require",
+    "warned",
+]
 
 
 def of_host(facts: Facts, need: Need = LEAST, model: ModelSpec | None = None) -> Iterator[Check]:

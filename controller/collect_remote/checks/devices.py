@@ -5,7 +5,13 @@ from __future__ import annotations
 from ..devices import Wish, groups, verdicts
 from ..errors import CollectError
 from ..survey import Facts
-from .check import Check, failed, ok
+from .check import Check, Subject, ok, passed_on
+
+DEVICES = Subject(
+    "devices",
+    "npu-smi answers; how many devices are free, and why the others are not",
+    "[exit 4](#exit-4-no-free-device)",
+)
 
 
 def free(facts: Facts, wish: Wish) -> Check:
@@ -14,6 +20,6 @@ def free(facts: Facts, wish: Wish) -> Check:
         judged = verdicts(facts, wish)
         groups(judged, wish)
     except CollectError as error:
-        return failed("devices", error)
+        return passed_on(DEVICES, error)
     taken = "".join(f"; {verdict.device.label} {verdict.why}" for verdict in judged if not verdict.free)
-    return ok("devices", f"{sum(verdict.free for verdict in judged)} of {len(judged)} free{taken}")
+    return ok(DEVICES, f"{sum(verdict.free for verdict in judged)} of {len(judged)} free{taken}")

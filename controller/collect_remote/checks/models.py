@@ -5,22 +5,35 @@ from __future__ import annotations
 from ..errors import EnvironmentUnfit
 from ..inventory import ModelSpec
 from ..survey import Facts
-from .check import Check, failed, ok
+from .check import Check, Subject, failed, ok
 
 PACKAGES = ("transformers", "diffusers")  # that adapters of the same name import
+
+PACKAGE = Subject(
+    "model-package",
+    "with `--model`: transformers or diffusers is installed, where the adapter is that of its name",
+    "install it there (`PYTHON -m pip install NAME`), or name the Python that has it (`python`)",
+    "{python} has no {package}, which the adapter of model {model} imports",
+)
+FILES = Subject(
+    "model",
+    "with `--model`: `path` is there, is not empty, its files can be read",
+    "correct `path` in the inventory, or bring the files there and make them readable",
+    "{path}, the `path` of model {model}, {problem} {place}",
+)
 
 
 def package(facts: Facts, model: ModelSpec) -> Check:
     """What the adapter imports. A user's own file is not looked into."""
     name = model.adapter
     if name not in PACKAGES:
-        return ok("model-package", f"the adapter of {model.name} is not known to need another package")
+        return ok(PACKAGE, f"the adapter of {model.name} is not known to need another package")
     if found := facts.versions[name]:
-        return ok("model-package", f"{name} {found}, for the adapter of {model.name}")
+        return ok(PACKAGE, f"{name} {found}, for the adapter of {model.name}")
     return failed(
-        "model-package",
+        PACKAGE,
         EnvironmentUnfit(
-            f"{facts.python} has no {name}, which the adapter of model {model.name} imports",
+            PACKAGE.says.format(python=facts.python, package=name, model=model.name),
             f"install it there (`{facts.python} -m pip install {name}`), or name the Python that has it (`python`)",
         ),
     )
@@ -29,14 +42,9 @@ def package(facts: Facts, model: ModelSpec) -> Check:
 def files(facts: Facts, model: ModelSpec) -> Check:
     path = model.options.get("path")
     if not isinstance(path, str):
-        return ok("model", f"{model.name} needs no files {facts.place}")
+        return ok(FILES, f"{model.name} needs no files {facts.place}")
     problem = facts.models.get(path, "was not looked at")
     if problem is None:
-        return ok("model", f"{model.name}: {path} can be read")
-    return failed(
-        "model",
-        EnvironmentUnfit(
-            f"{path}, the `path` of model {model.name}, {problem} {facts.place}",
-            "correct `path` in the inventory, or bring the files there and make them readable",
-        ),
-    )
+        return ok(FILES, f"{model.name}: {path} can be read")
+    says = FILES.says.format(path=path, model=model.name, problem=problem, place=facts.place)
+    return failed(FILES, EnvironmentUnfit(says))

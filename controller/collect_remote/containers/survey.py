@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from ..errors import EnvironmentUnfit
 from ..inventory import Host
 from ..survey_shape import INSPECTED, OUTSIDE, read
+from ..survey_troubles import NO_HOST_PYTHON, OLD_HOST_PYTHON
 from . import box, find, says
 from .box import Box
-
-_NEEDED = "install Python 3.8 or newer there: the devices are chosen and leased on the host"
 
 
 class Found:
@@ -54,9 +52,9 @@ class Found:
         elif word == "several-containers":
             raise says.several(wanted, names)
         elif word == "no-outside":
-            raise EnvironmentUnfit("there is no python3 on the host itself, outside of the container", _NEEDED)
+            raise NO_HOST_PYTHON()
         elif word == "unfit-outside":
-            raise EnvironmentUnfit(f"python3 on the host itself does not run the survey: it says {detail!r}", _NEEDED)
+            raise OLD_HOST_PYTHON(version=detail)
         elif word == "box":
             self._inspected = read(detail, INSPECTED, self._runtime)
             if (state := box.state(self._inspected)) != "running":

@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 from typing import IO
 
-from ..errors import AuthError, ConnectError
+from .. import connection_troubles as troubles
+from ..errors import ConnectError
 from ..inventory import Host
 from ..ssh_config import Hop, route
 from . import MOST_ERRORS, Login, Lost
@@ -50,10 +51,7 @@ def connect(host: Host) -> OpenSshConnection:
     hops = route(host)
     for path in hops[-1].identity_files if hops[-1].identity_named else ():
         if not path.is_file() and not path.with_name(path.name + ".pub").is_file():
-            raise AuthError(
-                f"{host.name}: identity_file {path} cannot be read: No such file or directory",
-                "correct `identity_file`: the path of a private key on this machine",
-            )
+            raise troubles.IDENTITY(host=host.name, why=f"{path} cannot be read: No such file or directory")
     return patiently(lambda: OpenSshConnection(ssh, host, hops))
 
 

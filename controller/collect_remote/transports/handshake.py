@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .. import connection_troubles as troubles
 from ..errors import UnreachableError
 
 T = TypeVar("T")
@@ -98,9 +99,7 @@ def strange(first: str, waited_s: float, *, ended: bool) -> NoBanner | HungUp:
 
 def turned_away(place: str, cause: NoBanner | HungUp) -> UnreachableError:
     """The error that tells it, and keeps `cause` for `patiently`."""
-    error = UnreachableError(
-        f"{place} {cause}", "check that an sshd listens there, and its MaxStartups when many connect at once"
-    )
+    error = (troubles.NO_SERVER if isinstance(cause, NoBanner) else troubles.HUNG_UP)(place=place, what=cause)
     error.__cause__ = cause
     return error
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import paramiko
 from paramiko.ssh_exception import IncompatiblePeer
 
-from ..errors import AuthError, ConnectError, UnreachableError
+from .. import connection_troubles as troubles
+from ..errors import AuthError, ConnectError
 from ..identity import Identities
 from ..proxy import Proxy
 from ..ssh_config import Hop
@@ -51,29 +52,22 @@ def _told(hop: Hop, seen: Seen, error: Exception, waited_s: float, proxy_said: s
     """The error in place of `error`; a cause of its own, where that is one that says more."""
     place = hop.place
     if isinstance(error, socket.gaierror):
-        return UnreachableError(
-            f"{place}: the name does not resolve", "set `address` in the inventory, or HostName in ~/.ssh/config"
-        )
+        return troubles.NO_NAME(place=place)
     if isinstance(error, ConnectionRefusedError):
-        return UnreachableError(f"{place}: connection refused", "check the port, and that sshd runs there")
+        return troubles.REFUSED(place=place)
     if isinstance(error, paramiko.ChannelException):
-        return UnreachableError(f"{place}: the jump host cannot reach it: {error}", "check `jump` and the port")
+        return troubles.JUMP(place=place, why=error)
     if isinstance(error, IncompatiblePeer):
         return _incompatible(place, seen.wire, error)
     if hop.proxy_command and not (seen.wire and seen.wire.said):
-        return UnreachableError(
-            f"{place}: its ProxyCommand brings no connection: {proxy_said or error}", f"try it: {hop.proxy_line()}"
-        )
+        return troubles.PROXY(place=place, why=proxy_said or error, command=hop.proxy_line())
     if seen.transport is not None and seen.wire is not None:
         cause = no_banner(seen.wire.said, hop.connect_timeout, ended=seen.wire.ended)
         if cause is None and (seen.wire.ended or isinstance(error, EOFError | ConnectionError)):
             cause = HungUp(f"hung up in the middle of the login: {error or type(error).__name__}")
         if cause is not None:
             return turned_away(place, cause)
-    return UnreachableError(
-        f"{place}: no connection after {waited_s:.0f} s: {error or type(error).__name__}",
-        "check that the host is up and that a firewall lets you through",
-    )
+    return troubles.NO_CONNECTION(place=place, seconds=waited_s, why=str(error) or type(error).__name__)
 
 
 def _refused(hop: Hop, keys: Identities, transport: paramiko.Transport | None) -> AuthError:
@@ -91,11 +85,11 @@ def _refused(hop: Hop, keys: Identities, transport: paramiko.Transport | None) -
     if accepted and "publickey" not in accepted:
         remedies.append(f"{BY_OPENSSH}, which also knows Kerberos, hardware keys and, on a terminal, passwords")
     why = "".join(f"; {problem}" for problem in problems)
-    return AuthError(
-        f"{hop.place} refused the login (keys offered: {keys.names}{why})",
-        "; ".join([*remedies, f"try `ssh -p {hop.port} {hop.user}@{hop.address}`"])
-        + "; name the user and the key in the inventory",
+    error = troubles.LOGIN_REFUSED(
+        place=hop.place, keys=keys.names + why, port=hop.port, user=hop.user, address=hop.address
     )
+    error.remedy = "; ".join([*remedies, error.remedy])
+    return error
 
 
 def _knows_rsa_sha2(transport: paramiko.Transport) -> bool:
@@ -124,7 +118,6 @@ def _incompatible(place: str, wire: Overheard | None, error: Exception) -> Conne
     keyword = {"kex": "KexAlgorithms", "host key": "HostKeyAlgorithms", "cipher": "Ciphers", "mac": "MACs"}.get(kind)
     if not names:
         return ConnectError(f"{place}: no common algorithm: {error}", BY_OPENSSH)
-    return ConnectError(
-        f"{place} offers only {', '.join(names)} as {kind} algorithm, which is not supported or not allowed here",
-        f"bring its sshd up to date; or {BY_OPENSSH}, with `{keyword} +{names[0]}` in ~/.ssh/config if need be",
+    return troubles.ALGORITHMS(
+        place=place, names=", ".join(names), kind=f"{kind} algorithm", keyword=keyword, name=names[0]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from .. import connection_troubles as troubles
 from ..errors import AuthError, ConnectError, HostKeyError, UnreachableError, one_line
 from ..host_keys import Known, changed, listed, pinned, revoked, unknown
 from ..ssh_config import Hop
@@ -41,13 +42,8 @@ def complaint(log: str, hops: Sequence[Hop], waited_s: float, problems: Callable
             return error
     words = _last_words(log)
     if hops[0].proxy_command:
-        return UnreachableError(
-            f"{hops[0].place}: its ProxyCommand brings no connection: {words}", f"try it: {hops[0].proxy_command}"
-        )
-    return UnreachableError(
-        f"{hops[-1].place}: no connection after {waited_s:.0f} s: {words}",
-        "check that the host is up and that a firewall lets you through",
-    )
+        return troubles.PROXY(place=hops[0].place, why=words, command=hops[0].proxy_command)
+    return troubles.NO_CONNECTION(place=hops[-1].place, seconds=waited_s, why=words)
 
 
 _Problems = Callable[[Hop], list[str]]
@@ -85,11 +81,11 @@ def _of_login(log: str, hops: Sequence[Hop], problems: _Problems) -> AuthError |
     if (algorithms := _SIGNED_BY.search(log)) and "no mutual signature algorithm" in log:
         why += f"; a key of yours would sign by none of what it takes: {algorithms[1].replace(',', ', ')}"
         mend = f"write `PubkeyAcceptedAlgorithms +{algorithms[1].split(',')[0]}` for it in ~/.ssh/config; "
-    return AuthError(
-        f"{hop.place} refused the login (keys offered: {names}{why}{accepts})",
-        f"{mend}try `ssh -p {hop.port} {hop.user}@{hop.address}`; name the user and the key in the inventory; "
-        "passwords and second factors are asked for on a terminal",
+    error = troubles.LOGIN_REFUSED(
+        place=hop.place, keys=names + why + accepts, port=hop.port, user=hop.user, address=hop.address
     )
+    error.remedy = f"{mend}{error.remedy}; passwords and second factors are asked for on a terminal"
+    return error
 
 
 def _of_algorithms(log: str, hops: Sequence[Hop], _: _Problems) -> ConnectError | None:
@@ -99,28 +95,21 @@ def _of_algorithms(log: str, hops: Sequence[Hop], _: _Problems) -> ConnectError 
     kind, offer = found.groups()
     words = {"key exchange": "KexAlgorithms", "host key": "HostKeyAlgorithms", "cipher": "Ciphers", "MAC": "MACs"}
     keyword = next((keyword for word, keyword in words.items() if word in kind), "HostKeyAlgorithms")
-    return ConnectError(
-        f"{hops[-1].place} offers only {offer.replace(',', ', ')} as {kind}, which is not allowed here",
-        f"bring its sshd up to date; or write `{keyword} +{offer.split(',')[0]}` for it in ~/.ssh/config",
-    )
+    names = offer.split(",")
+    return troubles.ALGORITHMS(place=hops[-1].place, names=", ".join(names), kind=kind, keyword=keyword, name=names[0])
 
 
 def _of_network(log: str, hops: Sequence[Hop], _: _Problems) -> ConnectError | None:
     first, last = hops[0], hops[-1]
     if re.search(r"^channel \d+: open failed: ", log, re.MULTILINE) or "stdio forwarding failed" in log:
         why = re.search(r"^channel \d+: open failed: (.*)$", log, re.MULTILINE)
-        return UnreachableError(
-            f"{last.place}: the jump host cannot reach it: {one_line(why[1]) if why else 'forwarding failed'}",
-            "check `jump` and the port",
-        )
+        return troubles.JUMP(place=last.place, why=one_line(why[1]) if why else "forwarding failed")
     if "Could not resolve hostname" in log:
-        return UnreachableError(
-            f"{first.place}: the name does not resolve", "set `address` in the inventory, or HostName in ~/.ssh/config"
-        )
+        return troubles.NO_NAME(place=first.place)
     if re.search(r"connect to host .* port \d+: Connection refused", log):
-        return UnreachableError(f"{first.place}: connection refused", "check the port, and that sshd runs there")
+        return troubles.REFUSED(place=first.place)
     if re.search(r"Bad configuration option|: line \d+:|Bad owner or permissions", log):
-        return ConnectError(f"ssh rejects its configuration: {_last_words(log)}", "mend ~/.ssh/config")
+        return troubles.SSH_CONFIG(of="", why=_last_words(log), config="~/.ssh/config")
     return None
 
 
@@ -145,10 +134,7 @@ def _of_agent(log: str, hops: Sequence[Hop], _: _Problems) -> AuthError | None:
     waiting = _TO_SIGN.search(log)
     if waiting is None:
         return None
-    return AuthError(
-        f"{_last_reached(log, hops).place} accepts the key {waiting[1]} in ssh-agent, which does not sign with it",
-        "see whether the agent asks you for something; restart it, or name another as IdentityAgent in ~/.ssh/config",
-    )
+    return troubles.AGENT(place=_last_reached(log, hops).place, name=waiting[1])
 
 
 def _last_reached(log: str, hops: Sequence[Hop]) -> Hop:

@@ -59,7 +59,11 @@ def test_the_document_is_what_the_readme_says() -> None:
                     },
                 ],
             },
-            {"host": "b", "error": {"kind": "NpuSmiDriverError", "message": "m", "remedy": "r"}, "devices": []},
+            {
+                "host": "b",
+                "error": {"kind": "NpuSmiDriverError", "message": "m", "remedy": "r", "entry": "host-unfit"},
+                "devices": [],
+            },
         ]
     }
 

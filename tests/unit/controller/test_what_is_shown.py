@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from collect_remote import checks, doctor_report, errors, render
+from collect_remote.checks import software
 from collect_remote.cli import main
 from collect_remote.devices import Wish
 from collect_remote.doctor import Report, examine
@@ -107,7 +108,7 @@ def test_what_the_agent_reports_becomes_one_of_ours() -> None:
     told = {"kind": "NoFreeDevice", "message": "m", "remedy": "r"}
     error = errors.from_agent(told, stage="lease", host="h")
     assert isinstance(error, errors.NoFreeDevice)
-    assert error.to_json() == {**told, "stage": "lease", "host": "h"}
+    assert error.to_json() == {**told, "entry": "no-free-device", "stage": "lease", "host": "h"}
     assert isinstance(errors.from_agent({**told, "kind": "Newer"}), errors.RunFailed)
     assert isinstance(errors.from_agent({**told, "kind": "UsageError"}), errors.UsageError)
     unfit = errors.from_agent({**told, "kind": "NpuSmiDriverError"})
@@ -156,9 +157,10 @@ def command(redirection: str, *arguments: str) -> subprocess.CompletedProcess[st
 def test_a_stdout_that_takes_nothing(redirection: str, message: str, as_json: list[str]) -> None:
     done = command(redirection, "template", *as_json)
     assert done.returncode == 8
-    said, remedy = done.stderr.splitlines()
+    said, remedy, entry = done.stderr.splitlines()
     assert message in said
     assert "try: see where its stdout goes" in remedy
+    assert entry == "  see: docs/troubleshooting.md#storage"
 
 
 def test_a_closed_stderr_is_no_reason_to_fail() -> None:
@@ -185,7 +187,7 @@ def test_a_long_name_moves_only_its_own_line() -> None:
 
 
 def test_a_long_line_of_the_doctor_ends() -> None:
-    check = checks.failed("msprof", errors.EnvironmentUnfit("PATH is " + "/x:" * 5000 + "\x1b[2J", "\x1br"))
+    check = checks.failed(software.MSPROF, errors.EnvironmentUnfit("PATH is " + "/x:" * 5000 + "\x1b[2J", "\x1br"))
     lines = doctor_report.text([Report("h", (check,))]).splitlines()
     assert max(map(len, lines)) < 1100
     assert all(line.isprintable() for line in lines)

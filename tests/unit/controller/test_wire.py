@@ -132,6 +132,23 @@ def test_an_error_of_the_host_cannot_paint_the_terminal() -> None:
     assert len(error.remedy) < 520
 
 
+@pytest.mark.parametrize(
+    ("named", "taken"),
+    [
+        ("not-finished", "not-finished"),
+        ("trace", "trace"),
+        ("npu-smi-8020", "npu-smi-8020"),
+        *((strange, "") for strange in (None, "host-key-unknown", "no-such", "../../x#y", "\x1b[31m", 1, ["trace"])),
+    ],
+)
+def test_the_entry_that_a_host_names_is_one_that_the_agent_knows(named: Any, taken: str) -> None:
+    error = {"kind": "RunFailed", "message": "m", "remedy": "r", "entry": named}
+    told = event(json.dumps({"stage": "end", "status": "failed", "error": error, "log": []}))
+    assert told is not None
+    assert told["error"]["entry"] == taken
+    assert from_agent(told["error"]).entry == (taken or "run-failed")
+
+
 STEP = {"stage": "warmup", "window": "both", "kind": "decode", "step": 1, "of": 2, "seconds": 0.5}
 
 

@@ -72,11 +72,10 @@ def read_archive(
 def check_archive(path: str, *, max_bytes: int = MAX_BYTES) -> Dict[str, Any]:
     """Read the profile archive `path` once, to its last byte, and hold it against the manifest inside it.
 
-    Returns {"size", "sha256", "bytes", "files": [{"path", "size", "sha256"}], "manifest"}: size and digest
-    of the archive, unpacked bytes, every file but the manifest, the manifest as parsed JSON. Raises
-    ArchiveError, which says what is wrong and with which member, when the gzip or tar stream is not whole,
-    a name or type is not allowed, something lies outside `profile_l1/`, or sizes, digests or the list of
-    files are not those of the manifest.
+    Returns {"bytes", "files": [{"path", "size", "sha256"}], "manifest"}: unpacked bytes, every file but the manifest,
+    the manifest as parsed JSON. Raises ArchiveError, which says what is wrong and with which member, when the gzip or
+    tar stream is not whole, a name or type is not allowed, something lies outside `profile_l1/`, or sizes, digests or
+    the list of files are not those of the manifest.
     """
     files, manifest_text = read_archive(path, max_bytes=max_bytes)
     for name in files:
@@ -86,10 +85,7 @@ def check_archive(path: str, *, max_bytes: int = MAX_BYTES) -> Dict[str, Any]:
         raise ArchiveError("has no %s" % MANIFEST)
     manifest = parse_manifest(manifest_text)
     compare(files, manifest)
-    size, sha256 = digest_file(path)
     return {
-        "size": size,
-        "sha256": sha256,
         "bytes": sum(item["size"] for item in files.values()),
         "files": list(files.values()),
         "manifest": manifest,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from collect_agent.tarstream import ArchiveError
 
 from . import store, transfer
 from .errors import CollectError, ConnectError, Interrupted, TransferError, Trouble, UnreachableError
+from .parallel import in_background
 from .profile import Profile
 from .remote import Stream
 from .run import Run, failed
@@ -55,9 +57,13 @@ def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> P
     manifest: dict[str, Any] = {}
 
     def verify(file: Sent) -> None:
-        if file.name == ARCHIVE:
-            log(stage="verify")
-            manifest.update(checked_manifest(_read(place.incoming / ARCHIVE), asked))
+        digested = in_background(lambda: transfer.verify(place.incoming, file))
+        try:
+            if file.name == ARCHIVE:
+                log(stage="verify")
+                manifest.update(checked_manifest(_read(place.incoming / ARCHIVE), asked))
+        finally:
+            digested.result()  # what arrived damaged is told as that
 
     files = sent_files(event["files"], ended=event["stage"] == "end")
     with transfer.Sink(place.incoming, files, verify) as sink, _pulled(run, sink, log) as stream:
@@ -74,7 +80,8 @@ def _salvage(run: Run, files: tuple[Sent, ...], place: store.Place, asked: Mappi
     if os.path.lexists(place.final):
         return f"what there is of it is in {place.final} already"
     try:
-        with transfer.Sink(place.incoming, files, lambda _: None) as sink, _pulled(run, sink, log):
+        verify = functools.partial(transfer.verify, place.incoming)
+        with transfer.Sink(place.incoming, files, verify) as sink, _pulled(run, sink, log):
             _publish(place, partial_manifest(_read(place.incoming / PARTIAL), asked), files, log)
     except CollectError as error:
         return f"what there is of it could not be brought: {error.message}"

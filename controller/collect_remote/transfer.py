@@ -1,14 +1,19 @@
-"""Pulling the files of a run: resumable, every length and digest checked, an end of stream never trusted."""
+"""Pulling the files of a run: resumable, every length and digest checked, an end of stream never trusted.
+
+Digests are taken of what lies on the disk, not while it comes: a processor that decrypts has enough to do, and what an
+earlier tool has brought is in them too.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from collect_agent.archive import digest_file
 
 from .errors import StorageError, TransferError, UnreachableError, storage_error
 from .remote import Stream
@@ -18,7 +23,6 @@ from .wire import LOG, Sent, sent_files
 
 STALL_S = 60.0
 MARGIN_BYTES = 16 * 1024 * 1024
-BLOCK = 1 << 20
 
 
 def pull(run: Run, sink: Sink, on_progress: Callable[[int, int], None]) -> Stream:
@@ -71,9 +75,9 @@ def _announced(run: Run, stream: Stream, sink: Sink) -> tuple[Sent, ...]:
 
 
 class Sink:
-    """Consecutive bytes in, files out, digested on the way; what is in `directory` already counts as received.
+    """Consecutive bytes in, files out; what is in `directory` already counts as received.
 
-    `files` are announced and may become more; `on_whole` is called with each when it is here and verified.
+    `files` are announced and may become more; `on_whole` is called with each when all of it is here, to `verify` it.
     """
 
     def __init__(self, directory: Path, files: tuple[Sent, ...], on_whole: Callable[[Sent], None]) -> None:
@@ -112,14 +116,13 @@ class Sink:
         self._next()
 
     def write(self, block: bytes) -> None:
-        """TransferError when it completes a file that is not what was announced."""
+        """Whatever `on_whole` raises of a file that it completes."""
         while block:
             piece, block = block[: self._left], block[self._left :]
             try:
                 self._file.write(piece)
             except OSError as error:
                 raise storage_error(self._directory, error) from error
-            self._digest.update(piece)
             self.received += len(piece)
             self._left -= len(piece)
             self._next()
@@ -134,18 +137,15 @@ class Sink:
 
     def _open(self, entry: Sent) -> None:
         path = self._directory / entry.name
-        self._digest, self._left = hashlib.sha256(), entry.size
         try:
             if os.path.lexists(path) and path.stat().st_size > entry.size:
                 path.unlink()
-            file = self._file = path.open("a+b")
-            file.seek(0)
-            while block := file.read(BLOCK):
-                self._digest.update(block)
-                self.received += len(block)
-                self._left -= len(block)
+            self._file = path.open("ab")
+            here = self._file.tell()
         except OSError as error:
             raise storage_error(self._directory, error) from error
+        self.received += here
+        self._left = entry.size - here
 
     def _finish(self, entry: Sent) -> None:
         try:
@@ -157,10 +157,15 @@ class Sink:
             self._file.close()
             self._file = None
         self._whole += 1
-        if self._digest.hexdigest() != entry.sha256:
-            (self._directory / entry.name).unlink()
-            raise TransferError(f"{entry.name} arrived damaged: the digest is not the host's", "bring it again")
         self._on_whole(entry)
+
+
+def verify(directory: Path, file: Sent) -> None:
+    """TransferError when it is not what was announced; it is removed then, for nobody is to go on with it."""
+    path = directory / file.name
+    if digest_file(str(path)) != (file.size, file.sha256):
+        path.unlink()
+        raise TransferError(f"{file.name} arrived damaged: the digest is not the host's", "bring it again")
 
 
 def _make_room(directory: Path, size: int) -> None:

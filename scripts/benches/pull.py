@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,13 +99,15 @@ def fabricated(host: SimHost, size: int) -> tuple[Sent, ...]:
 
 
 def pull(host: Host, files: tuple[Sent, ...], place: Path) -> Side:
-    """Login, transfer, digests and all."""
+    """The stage of that name: the connection is there, and the digest belongs to the next."""
     pipeline.deploy_agent(host)
     facts = pipeline.preview(Request(host="ascend01", model="llama"), host).facts
 
-    def side() -> None:
+    def side() -> float:
         with emptied(place), Remote(host) as remote, transfer.Sink(place, files, lambda _: None) as sink:
+            started = time.monotonic()
             transfer.pull(Run(Deployed(remote, facts), RUN, 60.0), sink, lambda _, __: None).close()
+            return time.monotonic() - started
 
     return side
 

@@ -82,7 +82,6 @@ def test_every_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path, whole: 
         except ArchiveError:
             continue
         assert found["files"] == good["files"]
-        assert found["sha256"] != good["sha256"]
 
 
 @given(position=st.integers(0, 12_000), value=st.integers(1, 255))

@@ -28,8 +28,10 @@ class Sketch:
 
     def merge(self, other: "Sketch") -> None:
         """Make this the sample of both sets."""
-        self._mask |= other._mask
-        self._hashes = {value for value in self._hashes | other._hashes if not value & self._mask}
+        if other._mask & ~self._mask:
+            self._mask = other._mask
+            self._hashes = {value for value in self._hashes if not value & self._mask}
+        self._hashes.update(value for value in other._hashes if not value & self._mask)
         self._thin()
 
     def _thin(self) -> None:

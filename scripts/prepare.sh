@@ -3,7 +3,7 @@
 #   prepare_tool          .venv: collect-remote itself, from this tree, with the tools of its tests
 #   prepare_ascend        .venv/ascend: real torch and torch_npu for the simulated host; returns 1 and sets $WHY_NOT
 #                         where a CPU build cannot be had without gigabytes
-#   prepare_msprof        .venv/msprof-analyze: the downstream analysis; returns 1 where it cannot be had
+#   prepare_downstream        .venv/downstream: the downstream analysis; returns 1 where it cannot be had
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PY=$ROOT/.venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -79,10 +79,10 @@ cpu_build_exists() {
     fi
 }
 
-prepare_msprof() {
-    make_venv "$ROOT/.venv/msprof-analyze"
-    once "$ROOT/.venv/msprof-analyze/.installed" "$ROOT/tests/conformance/msprof-requirements.txt" -- \
-        quietly "$ROOT/.venv/msprof-analyze/bin/python" -m pip install -r "$ROOT/tests/conformance/msprof-requirements.txt"
+prepare_downstream() {
+    make_venv "$ROOT/.venv/downstream"
+    once "$ROOT/.venv/downstream/.installed" "$ROOT/tests/conformance/downstream-requirements.txt" -- \
+        quietly "$ROOT/.venv/downstream/bin/python" -m pip install -r "$ROOT/tests/conformance/downstream-requirements.txt"
 }
 
 # .venv/bench: the tool as users install it, and what it is compared with

@@ -13,7 +13,7 @@ from collect_agent.archive import extract
 from harness import Tool
 from simhost import SimHost
 
-ANALYZE = Path(__file__).resolve().parents[2] / ".venv" / "msprof-analyze" / "bin" / "msprof-analyze"
+ANALYZE = Path(__file__).resolve().parents[2] / ".venv" / "downstream" / "bin" / "msprof-analyze"
 
 
 def analyze(*arguments: object) -> str:

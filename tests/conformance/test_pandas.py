@@ -1,4 +1,4 @@
-"""`Profile.load` with the real pandas, in the venv of msprof-analyze, which brings it."""
+"""`Profile.load` with the real pandas, in the venv of the downstream tools, which bring it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import results
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON = ROOT / ".venv" / "msprof-analyze" / "bin" / "python"
+PYTHON = ROOT / ".venv" / "downstream" / "bin" / "python"
 GOOD = """
 import sys
 from collect_remote import Profile

@@ -1,0 +1,80 @@
+"""What we collect is what the TensorBoard plugin torch-tb-profiler-ascend shows: both from PyPI, in a venv of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collect_agent.archive import extract
+from harness import Tool
+from simhost import SimHost
+
+TENSORBOARD = Path(__file__).resolve().parents[2] / ".venv" / "downstream" / "bin" / "tensorboard"
+PATIENCE_S = 90.0
+
+
+class Board:
+    """A TensorBoard that is running, asked about what its plugin has read."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url + "data/plugin/pytorch_profiler/"
+
+    def ask(self, what: str, **arguments: str) -> Any:
+        with urllib.request.urlopen(f"{self._url}{what}?{urllib.parse.urlencode(arguments)}", timeout=30) as answer:
+            return json.load(answer)
+
+    def runs(self) -> list[str]:
+        """As soon as none is still being read."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            told = self.ask("runs")
+            if told["runs"] and not told["loading"]:
+                return list(told["runs"])
+            assert time.monotonic() < until, told
+            time.sleep(0.5)
+
+
+@contextmanager
+def board(logs: Path) -> Iterator[Board]:
+    command = [TENSORBOARD, "--logdir", logs, "--host", "127.0.0.1", "--port", "0", "--load_fast", "false"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            told = next((found for line in process.stderr if (found := re.search(r"http://127\S+", line))), None)
+            assert told, "it said no address"
+            yield Board(told.group())
+        finally:
+            process.kill()
+
+
+@pytest.mark.torch_npu
+def test_a_pulled_profile_is_found_and_its_kernels_are_shown(
+    host: Callable[..., SimHost], tool: Tool, ascend_runtime: str, tmp_path: Path
+) -> None:
+    if not TENSORBOARD.exists():
+        pytest.skip(f"no TensorBoard in {TENSORBOARD.parents[1]}: ./scripts/test installs it where PyPI has it")
+    tool.inventory(host(runtime=ascend_runtime))
+    outcome = tool.collect("--phase", "decode")
+    assert outcome.status == 0, outcome.err
+    extract(str(tool.directory / outcome.document["archive"]["path"]), str(tmp_path / "copy"))
+    (profile,) = (tmp_path / "copy").rglob("*_ascend_pt")
+    types = {line.split(",")[0] for line in (profile / "ASCEND_PROFILER_OUTPUT/op_statistic.csv").read_text().split()[1:]}
+    with board(tmp_path / "copy" / "profile_l1" / "decode") as shown:
+        (run,) = shown.runs()
+        assert {"Operator", "Kernel", "Trace"} <= set(shown.ask("views", run=run)["views"])
+        (worker,) = shown.ask("workers", run=run, view="Kernel")
+        (span,) = shown.ask("spans", run=run, worker=worker)
+        table = shown.ask("kernel/table", run=run, worker=worker, span=span, view="Kernel", group_by="Kernel")
+    rows = table["data"]["rows"]
+    assert rows
+    assert types

@@ -13,8 +13,7 @@ import sys
 import time
 from typing import Any, Dict, List
 
-from . import events
-from .failure import Failure
+from . import events, troubles
 from .follow import follow
 from .rundir import RunDir
 
@@ -23,26 +22,28 @@ BLOCK = 256 * 1024
 
 def send(run: RunDir, offset: int = 0) -> int:
     """Write the files of the run to stdout, from byte `offset` of their concatenation."""
-    if not os.path.exists(run.events):
-        gone = Failure("TransferError", "somebody else has fetched the result of run {}".format(run.id), "ask who did")
-        sys.stdout.write(events.on_wire(events.failed(gone)))
-        return 1
-    told = _announced(run)
+    told = _told(run)
     if told["stage"] != "end":
         offset = _write(run, told["files"], offset)
         if follow(run, told["seq"]):
             return 1
-        told = events.read(run.events)[-1]
-        if "files" not in told:
-            return 1  # the reader has seen how it ended
+        told = _told(run)
+    elif "files" not in told:
+        sys.stdout.write(events.on_wire(told))
+    if "files" not in told:
+        return 1  # the reader knows how it ended
     _write(run, told["files"], offset)
     if sys.stdin.readline().strip() == "ok":
         shutil.rmtree(run.path)
     return 0
 
 
-def _announced(run: RunDir) -> events.Event:
-    return [event for event in events.read(run.events) if "files" in event][-1]
+def _told(run: RunDir) -> events.Event:
+    """The end of the run, or what has announced its archive."""
+    told = [event for event in events.read(run.events) if event["stage"] == "end" or "files" in event]
+    if told:
+        return told[-1]
+    return events.failed(troubles.FETCHED(run=run.id))
 
 
 def _write(run: RunDir, files: List[Dict[str, Any]], offset: int) -> int:

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from .errors import CollectError, ConnectError, Interrupted, TransferError, Trou
 from .parallel import in_background
 from .profile import Profile
 from .remote import Stream
-from .run import Run, failed
+from .run import Over, Run, failed
 from .session import Log
 from .wire import Sent, checked_manifest, partial_manifest, sent_files
 
@@ -51,9 +52,11 @@ def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> P
     if event.get("status") == "failed":
         error = failed(event)
         if "files" in event:
+            log.kept = _kept(run, place)
             error.remedy += f"; {_salvage(run, sent_files(event['files'], PARTIAL), store.partial(place), asked, log)}"
+            log.kept = ""
         raise error
-    log.kept = f"the result is kept on the host in {run.directory}: `{run.attach}` brings it"
+    log.kept = _kept(run, place)
     manifest: dict[str, Any] = {}
 
     def verify(file: Sent) -> None:
@@ -66,13 +69,22 @@ def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> P
             digested.result()  # what arrived damaged is told as that
 
     files = sent_files(event["files"], ended=event["stage"] == "end")
-    with transfer.Sink(place.incoming, files, verify) as sink, _pulled(run, sink, log) as stream:
-        _publish(place, manifest, sink.files, log)
-        log.kept = f"the result is in {place.final}"
-        with contextlib.suppress(UnreachableError):
-            stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
-            stream.status()  # comes when the run is removed there: what we say is done is done
+    try:
+        with transfer.Sink(place.incoming, files, verify) as sink, _pulled(run, sink, log) as stream:
+            _publish(place, manifest, sink.files, log)
+            log.kept = f"the result is in {place.final}"
+            with contextlib.suppress(UnreachableError):
+                stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
+                stream.status()  # comes when the run is removed there: what we say is done is done
+    except Over as over:
+        log.kept = ""  # there is no result
+        raise over.error from None
     return Profile(place.final, manifest, place.final / ARCHIVE)
+
+
+def _kept(run: Run, place: store.Place) -> str:
+    out = "" if place.latest else f" --out {shlex.quote(str(place.final))}"
+    return f"the result is kept on the host in {run.directory}: `{run.attach}{out}` brings it"
 
 
 def _salvage(run: Run, files: tuple[Sent, ...], place: store.Place, asked: Mapping[str, Any], log: Log) -> str:
@@ -84,7 +96,7 @@ def _salvage(run: Run, files: tuple[Sent, ...], place: store.Place, asked: Mappi
         with transfer.Sink(place.incoming, files, verify) as sink, _pulled(run, sink, log):
             _publish(place, partial_manifest(_read(place.incoming / PARTIAL), asked), files, log)
     except CollectError as error:
-        return f"what there is of it could not be brought: {error.message}"
+        return f"what there is of it could not be brought: {error.message}; `{run.attach}` tries it again"
     return f"what there is of it was brought to {place.final / PARTIAL}"
 
 

@@ -156,11 +156,11 @@ class StorageError(TransferError):
 
 
 class Interrupted(CollectError):
-    """The user pressed Ctrl-C; the run on the host was stopped."""
+    """The user pressed Ctrl-C: what has become of the run is said."""
 
     exit_code = 130
     kind_entry = "interrupted"
-    advice = "start it again"
+    advice = "a run that was stopped is started again; what goes on, or has a result, is brought by `attach`"
 
 
 E = TypeVar("E", bound=CollectError)

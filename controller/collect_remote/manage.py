@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collect_agent.events import Event
 
-from . import deploy, store
+from . import deploy, growing, store
 from .bring import bring
 from .deploy import Deployed
 from .errors import RunFailed, UsageError, one_line
@@ -56,7 +56,7 @@ def attach(
             raise UsageError(f"run {run_id} was stopped before it started", "start another")
         asked = {"run_id": found.run, "host": found.host, "model": found.model, "expected": found.expected}
         place = store.place(host.name, found.model, found.run, out)
-        with store.incoming(place):
+        with growing.incoming(place):
             log(stage="follow", run=run_id)
             run = Run(deployed, found.run, reconnect_for)
             return bring(run, place, {**asked, "orphan_s": found.orphan_s}, log)

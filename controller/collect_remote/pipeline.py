@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from . import containers, deploy, store
+from . import containers, deploy, growing, store
 from .errors import Interrupted, StorageError, TransferError, from_agent
 from .inventory import Host
 from .remote import Remote
@@ -48,7 +48,7 @@ def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Pr
     run_id = _new_id()
     place = store.place(request.host, request.model, run_id, request.out)
     plan = _plan(request, host)
-    with store.incoming(place), session(host, on_event) as (remote, log):
+    with growing.incoming(place), session(host, on_event) as (remote, log):
         run, asked = _planned(request, host, plan, run_id, remote, log)
         from .bring import bring
 

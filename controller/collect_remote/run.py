@@ -131,6 +131,14 @@ def events(stream: Stream, timeout: float, within: float | None = None) -> Itera
             stream.noise.append(one_line(before))
 
 
+class Over(Exception):
+    """The run has ended badly while its result was being brought; `error` tells why."""
+
+    def __init__(self, error: CollectError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 def failed(event: Event) -> CollectError:
     """The error that the `end` of a run tells, with the end of its log."""
     error = from_agent(event["error"])

@@ -17,7 +17,7 @@ from collect_agent.archive import digest_file
 
 from .errors import StorageError, TransferError, UnreachableError, storage_error
 from .remote import Stream
-from .run import Run, events, failed
+from .run import Over, Run, events, failed
 from .tenacity import Tenacity
 from .wire import LOG, Sent, sent_files
 
@@ -29,8 +29,8 @@ def pull(run: Run, sink: Sink, on_progress: Callable[[int, int], None]) -> Strea
     """Bring what `sink` expects, and whatever else the run has to send by its end, whole and verified.
 
     Returns the stream, on which `ok` may be sent to have the run removed from the host. StorageError when there is no
-    room here, TransferError when what came is not what was announced, UnreachableError when the host stays away; the
-    error of a run that ends badly meanwhile.
+    room here, TransferError when what came is not what was announced, UnreachableError when the host stays away; Over
+    when the run ends badly meanwhile.
     """
     tenacity = Tenacity(run.remote, run.reconnect_for)
 
@@ -62,7 +62,7 @@ def _announced(run: Run, stream: Stream, sink: Sink) -> tuple[Sent, ...]:
     """The files of the next header; while the host still reads an archive back, it beats."""
     for event in events(stream, STALL_S):
         if event["stage"] == "end" and event["status"] != "done":
-            raise failed(event)
+            raise Over(failed(event))
         if event["stage"] == "send":
             files = sent_files(event["files"], sink.archive, ended=False)
             if event["offset"] != sink.received:
@@ -75,7 +75,7 @@ def _announced(run: Run, stream: Stream, sink: Sink) -> tuple[Sent, ...]:
 
 
 class Sink:
-    """Consecutive bytes in, files out; what is in `directory` already counts as received.
+    """Consecutive bytes in, files out; what is in `directory` already of the first, the archive, counts as received.
 
     `files` are announced and may become more; `on_whole` is called with each when all of it is here, to `verify` it.
     """
@@ -88,7 +88,6 @@ class Sink:
         self._whole = 0  # files
         self._file: Any = None  # a binary one
         self._left = 0  # of the file that is open
-        _make_room(directory, sum(file.size for file in files))
         self.expect(files)
 
     def __enter__(self) -> Sink:
@@ -112,6 +111,7 @@ class Sink:
             raise TransferError(
                 "the host announces other files than before", "do not trust this host before you know why"
             )
+        _make_room(self._directory, files[len(self.files) :])
         self.files = files
         self._next()
 
@@ -138,10 +138,10 @@ class Sink:
     def _open(self, entry: Sent) -> None:
         path = self._directory / entry.name
         try:
-            if os.path.lexists(path) and path.stat().st_size > entry.size:
+            if os.path.lexists(path) and (self._whole or path.lstat().st_size > entry.size):
                 path.unlink()
-            self._file = path.open("ab")
-            here = self._file.tell()
+            self._file = open(path, "ab", opener=_without_links)  # noqa: SIM115
+            here = os.fstat(self._file.fileno()).st_size
         except OSError as error:
             raise storage_error(self._directory, error) from error
         self.received += here
@@ -160,6 +160,10 @@ class Sink:
         self._on_whole(entry)
 
 
+def _without_links(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 def verify(directory: Path, file: Sent) -> None:
     """TransferError when it is not what was announced; it is removed then, for nobody is to go on with it."""
     path = directory / file.name
@@ -168,10 +172,13 @@ def verify(directory: Path, file: Sent) -> None:
         raise TransferError(f"{file.name} arrived damaged: the digest is not the host's", "bring it again")
 
 
-def _make_room(directory: Path, size: int) -> None:
+def _make_room(directory: Path, files: tuple[Sent, ...]) -> None:
+    """StorageError where there is none for what is not here yet."""
+    here = sum(path.stat().st_size for path in (directory / file.name for file in files) if path.is_file())
+    size = max(0, sum(file.size for file in files) - here) + MARGIN_BYTES
     free = shutil.disk_usage(directory).free
-    if free < size + MARGIN_BYTES:
+    if free < size:
         raise StorageError(
-            f"not enough space in {directory}: need {(size + MARGIN_BYTES) >> 20} MiB, have {free >> 20} MiB",
+            f"not enough space in {directory}: need {size >> 20} MiB, have {free >> 20} MiB",
             "free some, or write elsewhere with --out",
         )

@@ -619,6 +619,48 @@ def test_what_was_brought_before_an_interruption_counts(host: Start, reach: Reac
     assert not (reach.tool.profiles / ".incoming").exists()
 
 
+TALKATIVE = """
+import os
+import torch
+
+def load(device, options):
+    for _ in range(16):
+        print(os.urandom(1 << 17).hex())
+    return torch.ones(4, 4).to(device)
+
+def forward(state):
+    return state @ state
+"""
+
+
+def test_an_archive_that_is_here_is_not_brought_again_when_its_log_was_cut_off(host: Start, reach: Reach) -> None:
+    ascend = host()
+    (reach.tool.directory / "talkative.py").write_text(TALKATIVE)
+    models = {"talkative": {"adapter": "./talkative.py"}}
+    with Link(ascend.address, ascend.port) as link:
+        reach.entry(ascend, port=link.port, models=models)
+        process = reach.tool.start("--host", "ascend01", "--model", "talkative")
+        assert process.stderr is not None
+        assert any("validating" in line for line in process.stderr)
+        link.rate = 1_000_000
+        while not (
+            brought := [file for file in reach.tool.profiles.glob(".incoming/*/run.log") if file.stat().st_size]
+        ):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 130, err
+    run = brought[0].parent.name.partition(".")[0]
+    assert [path.name for path in brought[0].parent.iterdir()] == ["profile_l1.tar.gz"]
+    reach.entry(ascend, models=models)
+    outcome = reach.tool("attach", run, "--host", "ascend01", "--json")
+    assert outcome.status == 0, outcome.err
+    log = reach.tool.directory / outcome.document["directory"] / "run.log"
+    assert log.stat().st_size > 16 << 18
+    assert not (ascend.workdir / "runs" / run).exists()
+
+
 def test_nothing_is_imported_that_is_not_used(host: Start, tool: Tool, client_home: Path) -> None:
     watch = "import sys; from collect_remote.cli import main; sys.exit(main(sys.argv[1:]) or 'paramiko' in sys.modules)"
     Reach(tool, "openssh", client_home).entry(host())

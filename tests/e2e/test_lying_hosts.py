@@ -38,6 +38,16 @@ def test_facts_of_another_form(host: Start, tool: Tool, change: str, where: str)
     )
 
 
+def test_a_run_that_fails_when_its_archive_is_announced(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    error = '{"kind":"StorageError","message":"the disk gives back something else","remedy":"look at it"}'
+    change = f's/"stage":"send".*/"stage":"end","status":"failed","error":{error},"log":[]}}/'
+    tool.inventory(ascend, entries={"ascend01": lying(ascend, change)})
+    told = one_error(tool.collect(), 8, message="the disk gives back something else", remedy="look at it")
+    assert "attach" not in told["remedy"], "there is nothing that it could bring"
+    assert not (tool.profiles / ".incoming").exists()
+
+
 @pytest.mark.parametrize(
     "change",
     [

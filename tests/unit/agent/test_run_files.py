@@ -101,6 +101,13 @@ def finished(run: RunDir, content: bytes, log: bytes) -> list[dict[str, Any]]:
     return files
 
 
+def announced(run: RunDir, *more: dict[str, Any]) -> None:
+    journal = events.Journal(run.events)
+    for event in ({"stage": "check", "files": [{"name": "profile_l1.tar.gz", "size": 7}]}, *more):
+        journal.write(**event)
+    journal.close()
+
+
 def sent(run: RunDir, monkeypatch: pytest.MonkeyPatch, offset: int, answer: str) -> bytes:
     out = io.BytesIO()
     monkeypatch.setattr("sys.stdout", types.SimpleNamespace(buffer=out))
@@ -115,6 +122,36 @@ def sent(run: RunDir, monkeypatch: pytest.MonkeyPatch, offset: int, answer: str)
 def test_sending_goes_on_from_any_byte(run: RunDir, monkeypatch: pytest.MonkeyPatch, offset: int) -> None:
     finished(run, b"archive", b"log!")
     assert sent(run, monkeypatch, offset, "") == b"archivelog!"[offset:]
+
+
+def test_the_archive_is_sent_as_soon_as_it_is_announced_and_the_log_when_the_run_has_ended(
+    run: RunDir, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(run.pid).write_text(json.dumps(process.identity(os.getpid())))
+    Path(run.archive).write_bytes(b"archive")
+    announced(run)
+
+    def ends(_: float) -> bool:
+        finished(run, b"archive", b"log!")
+        return False
+
+    monkeypatch.setattr(follow, "_reader_has_gone", ends)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert send.send(run, 3) == 0
+    out = capfdbinary.readouterr().out
+    assert out.count(b'"stage":"send"') == 2
+    first, second = out.split(b'"stage":"send"')[1:]
+    assert first.partition(b"\n")[2].startswith(b"hive" + events.MARK.encode())
+    assert second.partition(b"\n")[2] == b"log!"
+
+
+def test_of_a_run_that_ended_badly_nothing_is_sent(run: RunDir, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    Path(run.archive).write_bytes(b"archive")
+    announced(run, {"stage": "end", "status": "failed", "error": {"message": "the disk is not to be trusted"}})
+    assert send.send(run, 0) == 1
+    out = capfdbinary.readouterr().out
+    assert b"not to be trusted" in out
+    assert b"archive" not in out.replace(b"profile_l1.tar.gz", b"")
 
 
 def test_only_ok_removes_the_run(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -303,4 +303,4 @@ def test_who_follows_sees_the_end_of_a_run_that_is_fetched_meanwhile(
 
 def test_who_comes_too_late_for_a_result_is_told_so(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert send(RunDir(str(tmp_path / DONE))) == 1
-    assert b"somebody else has fetched the result" in capsysbinary.readouterr().out
+    assert b"somebody else has fetched its result" in capsysbinary.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import itertools
@@ -16,10 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collect_remote import store
-from collect_remote.errors import TransferError, UnreachableError, UsageError
+from collect_remote import growing, store
+from collect_remote.errors import StorageError, TransferError, UnreachableError, UsageError
 from collect_remote.transfer import Sink, verify
 from collect_remote.wire import Sent
+
+RUN = "20261109_100000_abcdef"
 
 
 def entry(name: str, content: bytes) -> Sent:
@@ -107,7 +110,7 @@ def test_publishing_gives_a_name_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     for run_id in ("r1", "r2"):
         place = store.place("h", "m", run_id)
-        with store.incoming(place):
+        with growing.incoming(place):
             (place.incoming / "profile_l1.tar.gz").write_text(run_id)
             assert not place.final.exists()
             store.publish(place, {"run": run_id})
@@ -120,7 +123,7 @@ def test_publishing_gives_a_name_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_was_not_published_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     place = store.place("h", "m", "r1")
-    with pytest.raises(KeyError), store.incoming(place):
+    with pytest.raises(KeyError), growing.incoming(place):
         (place.incoming / "half").write_text("x")
         raise KeyError
     assert list(Path("profiles").iterdir()) == []
@@ -132,36 +135,122 @@ def test_what_was_brought_before_the_connection_was_lost_is_gone_on_with(
     monkeypatch.chdir(tmp_path)
     run_id = "20261109_100000_abcdef"
     first, other, second = (store.place("h", "m", name) for name in (run_id, "20261109_100000_abcde0", run_id))
-    with pytest.raises(UnreachableError), store.incoming(first):
+    with pytest.raises(UnreachableError), growing.incoming(first):
         (first.incoming / "profile_l1.tar.gz").write_text("half")
         third = store.place("h", "m", run_id)
-        with store.incoming(third):  # that one is held
+        with growing.incoming(third):  # that one is held
             assert list(third.incoming.iterdir()) == []
         raise UnreachableError("gone")
-    with store.incoming(other):
+    with growing.incoming(other):
         assert list(other.incoming.iterdir()) == []
-    with store.incoming(second):
+    with growing.incoming(second):
         assert (second.incoming / "profile_l1.tar.gz").read_text() == "half"
         assert not first.incoming.exists()
     assert not Path("profiles/.incoming").exists()
 
 
-def test_what_is_published_elsewhere_is_not_brought_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("changed", [False, True])
+def test_what_is_published_elsewhere_is_not_brought_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: bool
+) -> None:
     monkeypatch.chdir(tmp_path)
-    here = store.place("h", "m", "20261109_100000_abcdef")
-    with store.incoming(here):
-        (here.incoming / "profile_l1.tar.gz").write_text("whole")
-        store.publish(here, {})
-    again = store.place("h", "m", "20261109_100000_abcdef", Path("out"))
-    with store.incoming(again):
-        assert (again.incoming / "profile_l1.tar.gz").read_text() == "whole"
-    assert (here.final / "profile_l1.tar.gz").read_text() == "whole"
+    here = store.place("h", "m", RUN)
+    with growing.incoming(here):
+        (here.incoming / "profile_l1.tar.gz").write_bytes(b"whole")
+        store.publish(here, {"archive": dataclasses.asdict(entry("profile_l1.tar.gz", b"whole"))})
+    if changed:
+        (here.final / "profile_l1.tar.gz").write_bytes(b"w?ole")
+    again = store.place("h", "m", RUN, Path("out"))
+    with growing.incoming(again):
+        assert (again.incoming / "profile_l1.tar.gz").exists() is not changed
+
+
+def test_nothing_but_a_part_of_an_archive_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others can write, they may have put links there."""
+    monkeypatch.chdir(tmp_path)
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    left = tmp_path / "profiles/.incoming" / f"{RUN}.abcdef"
+    left.mkdir(parents=True)
+    (left / "profile_l1.tar.gz").write_text("half")
+    for name in ("manifest.json", "run.log", "profile_l1.partial.tar.gz"):
+        (left / name).symlink_to(precious)
+    (left / "folder").mkdir()
+    (tmp_path / "profiles/.incoming" / f"{RUN}.my-backup").mkdir()
+    place = store.place("h", "m", RUN)
+    with growing.incoming(place):
+        assert [path.name for path in place.incoming.iterdir()] == ["profile_l1.tar.gz"]
+        store.publish(place, {})
+    assert not place.final.is_symlink()
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "second name", "link to a directory"])
+def test_what_is_no_part_of_an_archive_is_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    left = tmp_path / "profiles/.incoming" / f"{RUN}.abcdef"
+    left.parent.mkdir(parents=True)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "profile_l1.tar.gz").write_text("precious")
+    archive = left / "profile_l1.tar.gz"
+    if kind == "link to a directory":
+        left.symlink_to(tmp_path / "foreign")
+    else:
+        left.mkdir()
+        if kind == "link":
+            archive.symlink_to(tmp_path / "foreign" / "profile_l1.tar.gz")
+        elif kind == "pipe":
+            os.mkfifo(archive)
+        else:
+            archive.hardlink_to(tmp_path / "foreign" / "profile_l1.tar.gz")
+    place = store.place("h", "m", RUN)
+    with growing.incoming(place):
+        assert list(place.incoming.iterdir()) == []
+    assert (tmp_path / "foreign" / "profile_l1.tar.gz").read_text() == "precious"
+
+
+def test_what_somebody_works_on_is_not_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    place, days = store.place("h", "m", RUN), 8 * 24 * 3600
+    with growing.incoming(place):
+        (place.incoming / "profile_l1.tar.gz").write_text("half")
+        os.utime(place.incoming, (0, time.time() - days))
+        with growing.incoming(store.place("h", "m", "20261109_100000_abcde0")):
+            assert place.incoming.exists()
+    with pytest.raises(UnreachableError), growing.incoming(place):
+        (place.incoming / "profile_l1.tar.gz").write_text("half")
+        os.utime(place.incoming, (0, time.time() - days))
+        raise UnreachableError("gone")
+    again = store.place("h", "m", RUN)
+    with growing.incoming(again):  # whoever comes back for it is not too late
+        assert (again.incoming / "profile_l1.tar.gz").read_text() == "half"
+
+
+def test_a_log_that_was_brought_in_part_is_brought_anew(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"good")
+    (tmp_path / "b").write_bytes(b"fi")
+    with Sink(tmp_path, (entry("a", b"good"),), functools.partial(verify, tmp_path)) as sink:
+        assert sink.received == 4
+        sink.expect((entry("a", b"good"), entry("b", b"fine")))
+        assert (sink.received, sink.left) == (4, 4)
+        sink.write(b"fine")
+    assert (tmp_path / "b").read_bytes() == b"fine"
+
+
+def test_there_has_to_be_room_for_what_comes_later_too(tmp_path: Path) -> None:
+    with (
+        Sink(tmp_path, (entry("a", b"good"),), lambda _: None) as sink,
+        pytest.raises(StorageError, match="not enough space"),
+    ):
+        sink.expect((entry("a", b"good"), Sent("b", 1 << 60, "")))
 
 
 def test_nothing_empty_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     place = store.place("h", "m", "r1")
-    with pytest.raises(UnreachableError), store.incoming(place):
+    with pytest.raises(UnreachableError), growing.incoming(place):
         raise UnreachableError("gone")
     assert not Path("profiles/.incoming").exists()
 
@@ -170,7 +259,7 @@ def test_a_strange_latest_does_not_spoil_a_result(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "profiles/h/m/latest").mkdir(parents=True)
     place = store.place("h", "m", "r1")
-    with store.incoming(place):
+    with growing.incoming(place):
         store.publish(place, {})
     assert (place.final / "manifest.json").is_file()
 
@@ -182,7 +271,7 @@ def test_what_a_killed_tool_left_is_swept_away(tmp_path: Path, monkeypatch: pyte
     for name, age in ((old, 8 * days), (young, days), ("not-ours", 99 * days)):
         (tmp_path / "profiles/.incoming" / name).mkdir(parents=True)
         os.utime(tmp_path / "profiles/.incoming" / name, (0, time.time() - age))
-    with store.incoming(store.place("h", "m", "r1")):
+    with growing.incoming(store.place("h", "m", "r1")):
         (incoming,) = {path.name for path in Path("profiles/.incoming").iterdir()} - {young, "not-ours"}
         assert incoming.startswith("r1.")
 
@@ -195,7 +284,7 @@ def test_a_result_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_a_directory_that_appeared_meanwhile_is_left_alone(tmp_path: Path) -> None:
     place = store.place("h", "m", "r1", tmp_path / "out")
-    with store.incoming(place):
+    with growing.incoming(place):
         (place.incoming / "profile_l1.tar.gz").write_text("new")
         (tmp_path / "out").mkdir()
         with pytest.raises(UsageError, match="appeared while the run was going on"):

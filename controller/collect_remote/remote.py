@@ -162,10 +162,15 @@ class Stream:
             raise self._broke(lost) from lost
 
     def hand_over(self, script: str) -> None:
-        """Send what a bash that waits for `script` gets (see `shell`); the stream is closed when it cannot be."""
+        """Send what a bash that waits for `script` gets (see `shell`); the stream is closed when it cannot be.
+
+        Whoever has ended already takes nothing any more: what it said instead is to be read.
+        """
         try:
             self.send(shell.stdin(script))
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error.__cause__, Lost) and self._connection.is_open:
+                return
             self.close()
             raise
 

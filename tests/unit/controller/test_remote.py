@@ -62,6 +62,14 @@ def test_what_keeps_a_script_from_starting_is_told(simhost: Start, entry: Entry)
         said(remote, "echo never")
 
 
+def test_a_login_shell_that_has_ended_before_it_gets_its_script(simhost: Start, entry: Entry) -> None:
+    no_bash = pytest.raises(EnvironmentUnfit, match="there is no bash on the PATH of .*not found")
+    with Remote(entry(simhost(bash=False, login_shell="sh"))) as remote, remote.shell() as stream, no_bash:
+        time.sleep(0.5)
+        stream.hand_over("echo never\n" * 100_000)
+        list(stream.lines(20))
+
+
 def test_a_question_on_standard_error_is_told(simhost: Start, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collect_remote.shell.BEGIN_S", 1.0)
     asks = "printf 'Which project? ' >&2; sleep 20\n"

@@ -39,7 +39,9 @@ def incoming(where: Place) -> Iterator[None]:
         lock = _taken_over(directory)
         if lock is None:
             _make(directory)
-            lock = _held(directory, fcntl.LOCK_SH)
+            lock = _opened(directory)
+            with contextlib.suppress(OSError):  # of a file system without locks, on which nobody takes over anything
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             _copy_known(directory)
     except OSError as error:
         raise storage_error(directory, error) from error
@@ -64,13 +66,17 @@ def _left(error: BaseException) -> bool:
     return isinstance(error, went) or isinstance(error.__cause__, went)
 
 
-def _held(directory: Path, how: int) -> int:
+def _opened(directory: Path) -> int:
+    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def _held(directory: Path) -> int:
     """A descriptor with a lock on `directory`, whatever its name becomes. OSError when another tool has it."""
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    lock = _opened(directory)
     try:
         if os.fstat(lock).st_uid != os.geteuid():
             raise PermissionError
-        fcntl.flock(lock, how | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException:
         os.close(lock)
         raise
@@ -82,7 +88,7 @@ def _abandoned(folder: Path) -> Iterator[tuple[Path, int]]:
     for other in sorted(folder.iterdir()) if folder.is_dir() else ():
         if NAME.fullmatch(other.name):
             with contextlib.suppress(OSError):
-                yield other, _held(other, fcntl.LOCK_EX)
+                yield other, _held(other)
 
 
 def _taken_over(directory: Path) -> int | None:

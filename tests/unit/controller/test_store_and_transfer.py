@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
 import hashlib
 import itertools
@@ -209,6 +210,17 @@ def test_what_is_no_part_of_an_archive_is_not_gone_on_with(
     with growing.incoming(place):
         assert list(place.incoming.iterdir()) == []
     assert (tmp_path / "foreign" / "profile_l1.tar.gz").read_text() == "precious"
+
+
+def test_a_file_system_without_locks_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("fcntl.flock", mock.Mock(side_effect=OSError(errno.ENOSYS, "not here")))
+    place = store.place("h", "m", RUN)
+    with growing.incoming(place):
+        (place.incoming / "profile_l1.tar.gz").write_text("half")
+        other = store.place("h", "m", RUN)
+        with growing.incoming(other):
+            assert list(other.incoming.iterdir()) == []
 
 
 def test_what_somebody_works_on_is_not_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

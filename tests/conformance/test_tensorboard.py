@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import signal
 import subprocess
 import time
 import urllib.parse
@@ -49,14 +51,16 @@ class Board:
 @contextmanager
 def board(logs: Path) -> Iterator[Board]:
     command = [TENSORBOARD, "--logdir", logs, "--host", "127.0.0.1", "--port", "0", "--load_fast", "false"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         try:
             assert process.stderr is not None
             told = next((found for line in process.stderr if (found := re.search(r"http://127\S+", line))), None)
             assert told, "it said no address"
             yield Board(told.group())
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # the plugin reads in processes of its own
 
 
 @pytest.mark.torch_npu

@@ -67,6 +67,13 @@ class Overheard:
         self.ended = self.ended or not data
         return data
 
+    def send(self, data: bytes) -> int:
+        try:
+            return int(self._sock.send(data))
+        except ConnectionError:  # a server that hung up is noticed by whoever speaks first
+            self.ended = True
+            raise
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)
 

@@ -100,6 +100,17 @@ def test_what_comes_first_is_acknowledged_at_once() -> None:
                 assert far.recv(10) == b"y"
 
 
+def test_a_server_that_hung_up_is_noticed_by_speaking_too() -> None:
+    near, far = socket.socketpair()
+    with near:
+        far.close()
+        wire = Overheard(near)
+        with pytest.raises(BrokenPipeError):
+            wire.send(b"SSH-2.0-x\r\n")
+        assert wire.ended
+        assert isinstance(no_banner(wire.said, 0.0, ended=wire.ended), HungUp)
+
+
 def test_a_way_to_a_server_need_not_be_one_of_tcp() -> None:
     near, far = socket.socketpair()
     with near, far:

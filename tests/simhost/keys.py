@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import socket
 import subprocess
 import tempfile
 import time
@@ -79,6 +80,12 @@ def certify(authority: Path, key: Path, *, principals: str, of_host: bool = Fals
     return key.with_name(key.name + "-cert.pub")
 
 
+def _listens(path: str) -> bool:
+    """A socket has its name before anybody listens on it."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
+
+
 @contextlib.contextmanager
 def agent(*keys: Path) -> Iterator[str]:
     """An ssh-agent that holds `keys` (not encrypted) and the certificates beside them; its SSH_AUTH_SOCK."""
@@ -87,7 +94,7 @@ def agent(*keys: Path) -> Iterator[str]:
         with subprocess.Popen(["ssh-agent", "-D", "-a", sock], stdout=subprocess.DEVNULL) as process:
             try:
                 deadline = time.monotonic() + AGENT_START_SECONDS
-                while not os.path.exists(sock):
+                while not _listens(sock):
                     if process.poll() is not None or time.monotonic() > deadline:
                         raise RuntimeError("ssh-agent did not start")
                     time.sleep(0.005)

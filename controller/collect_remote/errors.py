@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from collect_agent.failure import Failure
-from collect_agent.troubles import NOT_WRITTEN
 
 from .shape import printable
 
@@ -240,6 +239,8 @@ def noise_error(lines: Iterable[str]) -> CollectError | None:
     full = [line for line in lines if "No space left on device" in line]
     if not full:
         return None
+    from collect_agent.troubles import NOT_WRITTEN  # every command imports us, and few need the tables
+
     return StorageError(
         f"a disk of the host is full: {one_line(full[-1])}",
         "free some space there, also in /tmp, or name another directory with `workdir` in the inventory",

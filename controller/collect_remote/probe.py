@@ -21,11 +21,11 @@ def _look() -> str:
 
 def survey() -> str:
     """In two parts: the first has npu-smi at work before the second is compiled."""
-    return _packed(_look() + _part("reader", "pythons", "early"), _part("uploaded", "output", "facts"))
+    return _packed(_look() + _part("reader", "pythons", "looking", "early"), _part("uploaded", "output", "facts"))
 
 
 def outside() -> str:
-    return _packed(_look() + _part("reader", "uploaded", "outside"))
+    return _packed(_look() + _part("reader", "looking", "uploaded", "outside"))
 
 
 def trial() -> str:

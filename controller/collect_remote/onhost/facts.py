@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
     from collect_agent.npu.look import _driver
 
-    from .early import Looking, looking
+    from .early import looking
+    from .looking import Looking
     from .output import file_system, mount, nearest, space, use
     from .pythons import version, with_torch_npu
+    from .reader import SOURCES
     from .uploaded import intact
 
 DISTRIBUTIONS = ("torch", "torch_npu", "transformers", "diffusers")
@@ -151,7 +153,7 @@ def main(looking, mark, workdir, agent, named="", why="", *models):
         problem = "has no torch_npu" if sys.version_info >= (3, 8) else "is too old"
         os.write(3, "{}\t{}: {} {}".format(program, kind, sys.executable, problem).encode("utf-8"))
         return
-    looking = looking or Looking()
+    looking = looking or Looking(SOURCES)
     workdir = os.path.realpath(os.path.expanduser(workdir))
     found = {
         "python": python(named, why, [program for _, program in others]),

@@ -13,9 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional  # noqa: F401 - used in comments
 
-    from collect_agent.npu.look import look
-
-    from .reader import lead_own_group, leave_with_reader
+    from .looking import Looking
     from .uploaded import intact
 
 
@@ -42,15 +40,11 @@ def sources(inspected, found):
 
 def outside(mark, workdir, agent):
     # type: (str, str, str) -> None
-    npus = []  # type: List[Dict[str, Any]]
-    lead_own_group()
+    looking = Looking((5,))
     places = {}  # type: Dict[str, Any]
     walking = threading.Thread(target=sources, args=(os.environ.pop("BOX", ""), places))
     walking.daemon = True
     walking.start()
-    looking = threading.Thread(target=lambda: npus.append(look(45.0)))
-    looking.start()
-    leave_with_reader((5,))
     workdir = os.path.realpath(os.path.expanduser(workdir))
     found = {
         "python": sys.executable,
@@ -58,9 +52,9 @@ def outside(mark, workdir, agent):
         "workdir": workdir,
         "agent_present": intact(os.path.join(workdir, "agent", agent)),
     }  # type: Dict[str, Any]
-    looking.join()
+    found["npu"] = looking.found()
     walking.join(2.0)
-    found["npu"], found["sources"] = npus[0], dict(places)
+    found["sources"] = dict(places)
     sys.stdout.write("\n" + mark + "outside " + json.dumps(found) + "\n")
 
 

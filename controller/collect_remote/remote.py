@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import socket
 import time
 from collections import deque
@@ -136,20 +137,24 @@ class Stream:
                     raise self._broke()
                 return
 
-    def blocks(self, length: int, timeout: float) -> Iterator[bytes]:
-        """Exactly `length` bytes, in blocks as they come. UnreachableError when they end early or stall."""
+    def copy(self, file: int, length: int, timeout: float) -> Iterator[None]:
+        """Exactly `length` bytes into an open file, some more at every turn.
+
+        UnreachableError when they end early or stall, OSError when the file cannot be written.
+        """
         self._begin()
         self._begin_further()
         while length:
-            if not self._buffer and not self._fill(timeout):
+            if self._buffer:
+                moved = os.write(file, self._buffer[:length])
+                del self._buffer[:moved]
+            elif not (moved := self._moved(file, length, timeout)):
                 early = f"{self._where}: the stream ended {length} bytes early"
                 if self.status() != -1:  # by itself, on a sound connection: asking again would give the same
                     raise TransferError(early, "look at the run's directory on the host")
                 raise UnreachableError(early)
-            block = bytes(self._buffer[:length])
-            del self._buffer[: len(block)]
-            length -= len(block)
-            yield block
+            length -= moved
+            yield
 
     def send(self, data: bytes) -> None:
         try:
@@ -197,17 +202,26 @@ class Stream:
         self.close()
 
     def _fill(self, timeout: float) -> bool:
-        try:
+        with self._waiting(timeout):
             data = self._channel.read(timeout)
-        except TimeoutError as error:
-            raise troubles.SILENT(host=self._where, seconds=timeout) from error
-        except Lost as lost:
-            raise self._broke(lost) from lost
         login = self._connection.login
         if data and login.first_output_s is None:
             login.first_output_s = time.monotonic() - self._started
         self._buffer += data
         return bool(data)
+
+    def _moved(self, file: int, length: int, timeout: float) -> int:
+        with self._waiting(timeout):
+            return self._channel.into(file, length, timeout)
+
+    @contextlib.contextmanager
+    def _waiting(self, timeout: float) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            raise troubles.SILENT(host=self._where, seconds=timeout) from error
+        except Lost as lost:
+            raise self._broke(lost) from lost
 
     @property
     def _login(self) -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from collect_agent.archive import digest_file
 
@@ -51,9 +50,10 @@ def _rest(run: Run, sink: Sink, moved: Callable[[], None]) -> Stream:
         stream = on_failure.enter_context(run.send(sink.received))
         while not sink.has(LOG):
             sink.expect(_announced(run, stream, sink))
-            for block in stream.blocks(sink.left, STALL_S):
-                sink.write(block)
-                moved()
+            while sink.left:
+                with sink.writing() as (file, length):
+                    for _ in stream.copy(file, length, STALL_S):
+                        moved()
         on_failure.pop_all()
     return stream
 
@@ -75,7 +75,7 @@ def _announced(run: Run, stream: Stream, sink: Sink) -> tuple[Sent, ...]:
 
 
 class Sink:
-    """Consecutive bytes in, files out; what is in `directory` already of the first, the archive, counts as received.
+    """Where the files go, one after the other; what is in `directory` already of the first, the archive, is kept.
 
     `files` are announced and may become more; `on_whole` is called with each when all of it is here, to `verify` it.
     """
@@ -83,19 +83,21 @@ class Sink:
     def __init__(self, directory: Path, files: tuple[Sent, ...], on_whole: Callable[[Sent], None]) -> None:
         self.files: tuple[Sent, ...] = ()
         self.archive = files[0].name
-        self.received = 0
         self._directory, self._on_whole = directory, on_whole
         self._whole = 0  # files
-        self._file: Any = None  # a binary one
-        self._left = 0  # of the file that is open
+        self._file: int | None = None
         self.expect(files)
 
     def __enter__(self) -> Sink:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file:
-            self._file.close()
+        self._close()
+
+    @property
+    def received(self) -> int:
+        """Bytes that are here, in their order."""
+        return sum(file.size for file in self.files[: self._whole]) + self._here()
 
     @property
     def left(self) -> int:
@@ -115,53 +117,56 @@ class Sink:
         self.files = files
         self._next()
 
-    def write(self, block: bytes) -> None:
-        """Whatever `on_whole` raises of a file that it completes."""
-        while block:
-            piece, block = block[: self._left], block[self._left :]
-            try:
-                self._file.write(piece)
-            except OSError as error:
-                raise storage_error(self._directory, error) from error
-            self.received += len(piece)
-            self._left -= len(piece)
-            self._next()
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[tuple[int, int]]:
+        """The file that is brought now, and the bytes that it lacks, which are to be written within the block.
+
+        StorageError when they cannot be; what `on_whole` raises of a file.
+        """
+        assert self._file is not None  # noqa: S101 - something is left
+        try:
+            yield self._file, self.files[self._whole].size - self._here()
+        except OSError as error:
+            raise storage_error(self._directory, error) from error
+        self._next()
+
+    def _here(self) -> int:
+        """Bytes of the file that is brought now: what was written counts, also when that ended badly."""
+        return 0 if self._file is None else os.fstat(self._file).st_size
 
     def _next(self) -> None:
         """Finish the file that is complete, and go on to the next."""
-        while not self._left and self._whole < len(self.files):
+        while self._whole < len(self.files):
             if self._file is None:
                 self._open(self.files[self._whole])
-            else:
-                self._finish(self.files[self._whole])
+            if self._here() < self.files[self._whole].size:
+                return
+            self._finish(self.files[self._whole])
 
     def _open(self, entry: Sent) -> None:
         path = self._directory / entry.name
         try:
             if os.path.lexists(path) and (self._whole or path.lstat().st_size > entry.size):
                 path.unlink()
-            self._file = open(path, "ab", opener=_without_links)  # noqa: SIM115
-            here = os.fstat(self._file.fileno()).st_size
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise storage_error(self._directory, error) from error
-        self.received += here
-        self._left = entry.size - here
 
     def _finish(self, entry: Sent) -> None:
         try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            if self._file is not None:
+                os.fsync(self._file)
         except OSError as error:
             raise storage_error(self._directory, error) from error
         finally:
-            self._file.close()
-            self._file = None
+            self._close()
         self._whole += 1
         self._on_whole(entry)
 
-
-def _without_links(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 def verify(directory: Path, file: Sent) -> None:

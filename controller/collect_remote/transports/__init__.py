@@ -49,6 +49,12 @@ class Channel(Protocol):
     def read(self, timeout: float) -> bytes:
         """Some bytes of its standard output as they come, none at their end. TimeoutError when nothing comes, Lost."""
 
+    def into(self, file: int, length: int, timeout: float) -> int:
+        """Some bytes of its standard output into an open file, at most `length`, and how many; 0 at their end.
+
+        OSError when the file cannot be written, TimeoutError when nothing comes, Lost.
+        """
+
     def errors(self) -> bytes:
         """What has come on its standard error since it was asked for last; what is too much is dropped.
 

@@ -136,6 +136,15 @@ class OpenSshChannel:
             raise Lost("the server allows no further session")
         return data
 
+    def into(self, file: int, length: int, timeout: float) -> int:
+        if not _ready(self._output, select.POLLIN, timeout):
+            raise TimeoutError
+        data = os.read(self._output.fileno(), min(length, READ_BYTES))
+        left = memoryview(data)
+        while left:
+            left = left[os.write(file, left) :]
+        return len(data)
+
     def errors(self) -> bytes:
         found = os.pread(self._errors.fileno(), MOST_ERRORS, self._errors_read)
         self._errors_read += len(found)

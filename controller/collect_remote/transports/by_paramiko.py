@@ -19,6 +19,7 @@ from ..proxy import Proxy
 from ..ssh_config import Hop, dial
 from . import MOST_ERRORS, Login, Lost, Step
 from .handshake import FAST_CIPHERS, Overheard, patiently
+from .outlet import Outlet
 from .paramiko_errors import LOST, explained
 
 MIB = 1024 * 1024
@@ -26,8 +27,7 @@ MIB = 1024 * 1024
 WINDOWS = ((0.010, 4 * MIB), (0.040, 8 * MIB), (float("inf"), 16 * MIB))
 REKEY_BYTES = 2**35  # paramiko can dead-lock while it re-keys (paramiko #822); OpenSSH's own limit for AES is 2**36
 READ_BYTES, WRITE_BYTES = 8 * MIB, 256 * 1024
-# Bulk data are left to gather for a moment: a thread switch for every packet costs a fifth of the speed.
-BULK_BYTES, GATHERED_BYTES, NAP_S = 16 * 1024, 256 * 1024, 0.002
+TURN_S = 0.1  # after which whoever waits for a file hears how far it is
 HANDSHAKE_S = 30.0
 AUTH_TIMEOUT_S = 60.0
 CHANNEL_TIMEOUT_S = 30.0
@@ -71,10 +71,9 @@ class ParamikoConnection:
         try:
             channel = self._session(self._transports[-1])
             channel.settimeout(CHANNEL_TIMEOUT_S)
-            channel.exec_command(command)
+            return ParamikoChannel(channel, command)
         except LOST as error:
             raise Lost(str(error) or type(error).__name__) from error
-        return ParamikoChannel(channel)
 
     def _session(self, transport: paramiko.Transport) -> paramiko.Channel:
         """A server that allows one at a time takes a moment to see that the last is over."""
@@ -165,23 +164,34 @@ class ParamikoConnection:
 class ParamikoChannel:
     """One exec channel."""
 
-    def __init__(self, channel: paramiko.Channel) -> None:
+    def __init__(self, channel: paramiko.Channel, command: str) -> None:
         self._channel = channel
-        self._last = 0  # bytes of the last read
+        self._outlet = channel.in_buffer = Outlet()  # nothing has come yet
         self._errors = bytearray()
+        channel.exec_command(command)
 
     def read(self, timeout: float) -> bytes:
-        if BULK_BYTES <= self._last < GATHERED_BYTES:
-            time.sleep(NAP_S)
+        return self._received(READ_BYTES, timeout)
+
+    def into(self, file: int, length: int, timeout: float) -> int:
+        self._outlet.aim(file, length)
+        try:
+            until = time.monotonic() + TURN_S
+            while self._received(length, timeout) and not self._outlet.is_full and time.monotonic() < until:
+                pass
+        finally:
+            moved = self._outlet.let_go()
+        return moved
+
+    def _received(self, most: int, timeout: float) -> bytes:
         self._channel.settimeout(timeout)
         try:
-            data = self._channel.recv(READ_BYTES)
+            data = self._channel.recv(most)
             self._keep_errors()
         except TimeoutError:
             raise
         except LOST as error:  # reading also writes: it tells the peer that there is room again
             raise Lost(str(error) or type(error).__name__) from error
-        self._last = len(data)
         return data
 
     def errors(self) -> bytes:

@@ -7,9 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import paramiko
@@ -51,7 +52,7 @@ def test_noise_of_the_login_shell_is_no_part_of_the_output(simhost: Start, entry
             with remote.stream(f"echo go; head -c {size} /dev/zero; echo bad >&2; exit 2") as stream:
                 lines = stream.lines(20)
                 assert next(lines) == b"go"
-                assert b"".join(stream.blocks(size, 20)) == bytes(size)
+                assert copied(stream, size) == bytes(size)
                 assert list(lines) == [b"bad", b"\x1b[33mWelcome\x1b[0m"]  # of its standard error
                 assert stream.status() == 2
 
@@ -83,7 +84,7 @@ def test_bytes_are_not_touched_either_way(simhost: Start, entry: Entry) -> None:
     with Remote(entry(simhost())) as remote, remote.stream(f"exec head -c {len(every)}") as stream:
         sender = threading.Thread(target=stream.send, args=(every,))
         sender.start()
-        got = b"".join(stream.blocks(len(every), 20))
+        got = copied(stream, len(every))
         sender.join()
         assert got == every
         assert stream.status() == 0
@@ -165,20 +166,46 @@ def test_a_script_that_takes_no_input(simhost: Start, entry: Entry, monkeypatch:
 def test_a_stream_that_ends_by_itself_is_not_asked_for_again(simhost: Start, entry: Entry) -> None:
     early = pytest.raises(TransferError, match="7 bytes early")
     with Remote(entry(simhost())) as remote, remote.stream("printf abc") as stream, early:
-        list(stream.blocks(10, 20))
+        copied(stream, 10)
 
 
-@pytest.mark.parametrize("read", ["lines", "blocks"])
-def test_a_lost_connection_is_never_an_end(simhost: Start, entry: Entry, read: str) -> None:
+def test_a_file_that_takes_no_more_is_told_as_that(simhost: Start, entry: Entry) -> None:
+    with (
+        Remote(entry(simhost())) as remote,
+        remote.stream(f"echo go; head -c {MIB} /dev/zero; echo end") as stream,
+        open("/dev/full", "wb", buffering=0) as full,
+    ):
+        assert next(stream.lines(20)) == b"go"
+        with pytest.raises(OSError, match="No space left"):
+            list(stream.copy(full.fileno(), MIB, 20))
+
+
+def test_a_file_gets_its_bytes_and_no_others(simhost: Start, entry: Entry, tmp_path: Path) -> None:
+    """However they come, and whatever comes before, between and after."""
+    sizes = [1, 70_000, 5, 3 * MIB, 300]
+    script = "".join(f"echo {size}; head -c {size} /dev/urandom | tee -a sent; sleep 0.1; " for size in sizes)
+    host, files = simhost(), [tmp_path / str(number) for number in range(len(sizes))]
+    with Remote(entry(host)) as remote, remote.stream(script + "printf end") as stream:
+        lines = stream.lines(20)
+        for file, size in zip(files, sizes, strict=True):
+            assert next(lines) == str(size).encode()
+            file.write_bytes(copied(stream, size))
+        assert list(lines) == [b"end"]
+    assert b"".join(file.read_bytes() for file in files) == (host.home / "sent").read_bytes()
+
+
+@pytest.mark.parametrize("read", ["lines", "copy"])
+def test_a_lost_connection_is_never_an_end(simhost: Start, entry: Entry, read: str, tmp_path: Path) -> None:
     host = simhost()
-    with Link(host.address, host.port) as link:
+    with Link(host.address, host.port) as link, (tmp_path / "file").open("w+b", buffering=0) as file:
         with Remote(entry(host, port=link.port, host_key=host.host_key)) as remote:
             stream = remote.stream("echo begun; sleep 30")
-            reader = stream.lines(20) if read == "lines" else stream.blocks(100, 20)
-            assert next(reader).strip() == b"begun"
+            reader: Iterator[object] = stream.lines(20) if read == "lines" else stream.copy(file.fileno(), 100, 20)
+            assert next(reader) == (b"begun" if read == "lines" else None)
             link.cut()
             with pytest.raises(UnreachableError):
                 next(reader)
+            assert os.pread(file.fileno(), 100, 0) == (b"" if read == "lines" else b"begun\n")
             assert stream.status() == -1
             stream.close()
             until(lambda: not remote.is_open)
@@ -257,10 +284,18 @@ def test_more_than_two_gibibytes(simhost: Start, entry: Entry) -> None:
 
 def pulled(stream: Stream, size: int) -> str:
     """The digest of so many bytes of a stream."""
-    digest = hashlib.sha256()
-    for block in stream.blocks(size, 30):
-        digest.update(block)
-    return digest.hexdigest()
+    with tempfile.TemporaryFile(buffering=0) as file:
+        for _ in stream.copy(file.fileno(), size, 30):
+            pass
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def copied(stream: Stream, size: int) -> bytes:
+    with tempfile.TemporaryFile(buffering=0) as file:
+        for _ in stream.copy(file.fileno(), size, 20):
+            pass
+        return os.pread(file.fileno(), size + 1, 0)
 
 
 def test_the_window_grows_with_the_distance(simhost: Start, entry: Entry, transport: str) -> None:

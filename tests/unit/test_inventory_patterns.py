@@ -83,6 +83,7 @@ def test_patterns(pattern: str, hosts: str) -> None:
         ("a2[3]", "'a2[3]' is no host: a2 is 3 hosts", "count from 0"),
         ("a2[-4]", "'a2[-4]' is no host", "count from 0"),
         ("a2[2:1]", "'a2[2:1]' is no host", "count from 0"),
+        ("a2[" + "9" * 5000 + "]", "no host or group", "known: "),
         ("a2[0-1]", "has a dash", "write a2[0:1]"),
         ("!&a2", "no host or group '&a2'", "did you mean 'a2'?"),
     ],

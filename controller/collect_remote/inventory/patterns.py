@@ -15,7 +15,9 @@ Groups = Mapping[str, Sequence[str]]
 
 _SEPARATOR = re.compile(r"[,:](?![^\[]*\])")  # not inside of brackets
 _BRACKETS = re.compile(r"(?:[^\[\]]|\[[^\]]*\])*")
-_SUBSCRIPT = re.compile(r"(?P<base>.+)\[(?:(?P<index>-?[0-9]+)|(?P<first>[0-9]+)(?P<sign>[:-])(?P<last>[0-9]*))\]")
+_SUBSCRIPT = re.compile(
+    r"(?P<base>.+)\[(?:(?P<index>-?[0-9]{1,9})|(?P<first>[0-9]{1,9})(?P<sign>[:-])(?P<last>[0-9]{0,9}))\]"
+)
 _BUILT_IN = ("all", "ungrouped")  # only their own names mean them, so that `a*` is never every host
 _QUOTES = "quote it for the shell, which has a use of its own for & ! ~ * and [ ]: --hosts 'a2:&rack3:!ascend07'"
 

@@ -55,20 +55,26 @@ def word(node: Node) -> str:
 
 def whole(node: Node) -> int:
     """A whole number; quoted ones are taken, as Ansible does."""
-    found = node.value if type(node.value) is int else node.text if isinstance(node.value, str) else ""
-    try:
-        return int(found)
-    except ValueError as error:
+    node.refuse_foreign()
+    value = _number(node)
+    if value is None:
         wrong = node.text or node.kind
-        raise node.error(f"{_subject(node)} must be a whole number, not {wrong}", "write one, like 10") from error
+        raise node.error(f"{_subject(node)} must be a whole number, not {wrong}", "write one, like 10")
+    return value
 
 
 def port(node: Node) -> int:
-    value = int(node.text) if re.fullmatch("[0-9]{1,5}", node.text) else 0
-    if isinstance(node.value, bool) or not 1 <= value <= 65535:
+    value = _number(node)
+    if value is None or not 1 <= value <= 65535:
         wrong = node.text or node.kind
         raise node.error(f"{_subject(node)} must be a number from 1 to 65535, not {wrong}", "write one, like 22")
     return value
+
+
+def _number(node: Node) -> int | None:
+    if isinstance(node.value, str) and re.fullmatch("-?[0-9]{1,9}", node.value):
+        return int(node.value)
+    return node.value if type(node.value) is int else None
 
 
 def path(node: Node) -> Path:

@@ -57,7 +57,14 @@ def test_names_of_files(inventory: Write, name: str) -> None:
     "name", ["a2/.b.yml", "a2/b.yml~", "a2/b.txt", "a2/.d/b.yml", "a2/d.d/b.yml", ".a2.yml", "a2.yml~"]
 )
 def test_files_that_nobody_means(inventory: Write, name: str) -> None:
-    found = inventory({f"group_vars/{name}": "no: [mapping", "group_vars/README.md": "[", "group_vars/lone/empty": ""})
+    found = inventory(
+        {
+            f"group_vars/{name}": "no: [mapping",
+            "group_vars/README.md": "[",
+            "group_vars/a2.yml.bak": "[",
+            "group_vars/lone/empty": "",
+        }
+    )
     assert users(found) == {"x": "group", "y": "group", "z": None}
     assert found.cautions == ()
 
@@ -67,6 +74,7 @@ def test_files_that_nobody_means(inventory: Write, name: str) -> None:
     [
         ("group_vars/a22.yml", "the inventory has no group 'a22'", "did you mean 'a2'?"),
         ("group_vars/b/x.yml", "group_vars/b is not read", "known: all, ungrouped, a2, lone"),
+        ("host_vars/n1.exmaple.org", "the inventory has no host 'n1.exmaple.org'", "known: x, y, z"),
         ("host_vars/xx", "the inventory has no host 'xx'", "did you mean 'x'?"),
         ("host_vars/a2.yml", "host_vars/a2.yml is not read: 'a2' is a group", "move it to group_vars"),
         ("group_vars/x.json", "'x' is a host", "move it to host_vars"),
@@ -78,6 +86,13 @@ def test_what_is_not_read_is_told_and_does_no_harm(inventory: Write, name: str, 
     (caution,) = found.cautions
     assert message in caution.message and remedy in caution.remedy
     assert users(found) == {"x": "group", "y": "group", "z": "z"}
+
+
+def test_a_directory_that_serves_other_inventories_too_has_one_warning(inventory: Write) -> None:
+    (caution,) = inventory({f"host_vars/h{n}.yml": "" for n in range(200)}).cautions
+    assert "200 files in host_vars are not read: the inventory has no hosts h0, h1, h10" in caution.message
+    assert len(caution.message) < 200
+    assert "misspelt" in caution.remedy
 
 
 def test_paths_are_relative_to_the_file_that_says_them(inventory: Write, tmp_path: Path) -> None:

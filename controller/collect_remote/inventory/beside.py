@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import document
 from .hosts import Caution
-from .sources import EXTENSIONS, listed, skipped, variable_files
+from .sources import EXTENSIONS, ignored, listed, variable_files
 from .variables import Variables, read
 from .words import suggestion
+
+MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,9 @@ def read_beside(directory: Path, kind: str, names: Collection[str], others: Coll
         if found is not None:
             taken[found] = name
             result.blocks[name] = list(_blocks(place / found, f"{kind} {name}"))
-    unread = (place / entry for entry in sorted(there - taken.keys()) if not skipped(entry))
+    unread = [place / entry for entry in sorted(there - taken.keys()) if not ignored(entry)]
     by_name = {name: place / entry for entry, name in taken.items()}
-    result.cautions.extend(filter(None, (_caution(path, kind, names, others, by_name) for path in unread)))
+    result.cautions.extend(_cautions(unread, kind, names, others, by_name))
     return result
 
 
@@ -51,16 +53,29 @@ def _blocks(path: Path, owner: str) -> Iterator[Variables]:
             yield read(root, owner)
 
 
-def _caution(
-    path: Path, kind: str, names: Collection[str], others: Collection[str], taken: Mapping[str, Path]
-) -> Caution | None:
-    """Why a file is not read; None for one that cannot have been meant to be."""
-    if not path.is_dir() and path.suffix not in EXTENSIONS:
-        return None
-    name = path.name if path.is_dir() else path.stem
-    if name in taken:
-        return Caution(f"{path} is not read: {taken[name]} is there as well", "keep one of them")
-    if name in others:
-        other = "host" if kind == "group" else "group"
-        return Caution(f"{path} is not read: {name!r} is a {other}", f"move it to {path.parents[1] / f'{other}_vars'}")
-    return Caution(f"{path} is not read: the inventory has no {kind} {name!r}", suggestion(name, names))
+def _cautions(
+    unread: Iterable[Path], kind: str, names: Collection[str], others: Collection[str], taken: Mapping[str, Path]
+) -> Iterator[Caution]:
+    """Why files are not read; of those that no name fits, in one for all of them."""
+    unknown = {}
+    for path in unread:
+        name = path.stem if path.suffix in EXTENSIONS and not path.is_dir() else path.name
+        if name in taken:
+            yield Caution(f"{path} is not read: {taken[name]} is there as well", "keep one of them")
+        elif name in others:
+            other = "host" if kind == "group" else "group"
+            remedy = f"move it to {path.parents[1] / f'{other}_vars'}"
+            yield Caution(f"{path} is not read: {name!r} is a {other}", remedy)
+        else:
+            unknown[name] = path
+    if unknown:
+        yield _unknown(unknown, kind, names)
+
+
+def _unknown(paths: Mapping[str, Path], kind: str, names: Collection[str]) -> Caution:
+    name, path = next(iter(paths.items()))
+    if len(paths) == 1:
+        return Caution(f"{path} is not read: the inventory has no {kind} {name!r}", suggestion(name, names))
+    shown = ", ".join([*paths][:MOST_SHOWN]) + (", ..." if len(paths) > MOST_SHOWN else "")
+    message = f"{len(paths)} files in {path.parent} are not read: the inventory has no {kind}s {shown}"
+    return Caution(message, f"mend those names that are misspelt; {suggestion(name, names)}")

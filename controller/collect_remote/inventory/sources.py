@@ -28,7 +28,7 @@ def inventory_files(source: Path) -> list[Path]:
 
 def _below(directory: Path) -> Iterator[Path]:
     for path in listed(directory):
-        if _IGNORED.fullmatch(path.name):
+        if ignored(path.name):
             continue
         if path.is_dir():
             yield from _below(path)
@@ -53,7 +53,7 @@ def variable_files(path: Path) -> Iterator[Path]:
         yield path
         return
     for inner in listed(path):
-        if skipped(inner.name):
+        if inner.name.startswith(".") or inner.name.endswith("~"):
             continue
         if inner.is_dir():
             if not inner.suffix:
@@ -62,9 +62,9 @@ def variable_files(path: Path) -> Iterator[Path]:
             yield inner
 
 
-def skipped(name: str) -> bool:
-    """Whether a file of variables is hidden or a backup."""
-    return name.startswith(".") or name.endswith("~")
+def ignored(name: str) -> bool:
+    """Whether nobody takes a file of this name for one with hosts or variables."""
+    return bool(_IGNORED.fullmatch(name))
 
 
 def listed(directory: Path) -> list[Path]:

@@ -122,14 +122,14 @@ all:
   hosts:
     a: {ansible_connection: ssh, ansible_port: "2222", ansible_ssh_extra_args: "-o ProxyJump=gate"}
     b: {ansible_connection: ansible.builtin.paramiko_ssh, ansible_port: 0x16, ansible_ssh_args: -J gate}
-    c: {ansible_connection: smart, ansible_python_interpreter: /usr/bin/env python3.11}
+    c: {ansible_connection: smart, ansible_python_interpreter: /usr/bin/env python3.11, ansible_paramiko_port: 23}
   vars: {transport: openssh, ansible_host_key_checking: false, ansible_python_interpreter: auto}
 """)
     said = {name: (h.transport, h.port, h.jump, h.python) for name, h in found.by_name.items()}
     assert said == {
         "a": ("openssh", 2222, "gate", None),
         "b": ("paramiko", 22, "gate", None),
-        "c": ("paramiko", None, None, "python3.11"),
+        "c": ("paramiko", 23, None, "python3.11"),
     }
 
 

@@ -78,6 +78,7 @@ MISTAKES = [
     ("all: {hosts: {h: {§ansible_group_priority: 7}}}", "ansible_group_priority of host h", "`vars` of a group"),
     ("all: {vars: {ansible_group_priority: §high}}", "must be a whole number, not high", "like 10"),
     ("all: {vars: {ansible_group_priority: §true}}", "must be a whole number", "like 10"),
+    ("all: {vars: {§ansible_private_key: x}}", "cannot be honoured", "`identity_file`"),
     ("all: {vars: {§ansible_ssh_private_key: x}}", "cannot be honoured", "`identity_file`"),
     ("all: {vars: {§ansible_paramiko_proxy_command: x}}", "cannot be honoured", "`jump: HOST`"),
     ("all: {hosts: {h: {ansible_connection: §local}}}", "ansible_connection cannot be 'local'", "by ssh"),

@@ -21,11 +21,9 @@ PRIORITY = "ansible_group_priority"
 _PASSWORD = re.compile(r"(?:.*_)?(?:pass|passwd|password|passphrase)")
 _REFUSED = {
     PRIORITY: "write it below `vars` of a group, in the inventory itself: it decides the order of the groups",
+    "ansible_private_key": "put the key into a file, and name that as `identity_file`",
     "ansible_ssh_private_key": "put the key into a file, and name that as `identity_file`",
-    **dict.fromkeys(
-        ("ansible_paramiko_proxy_command", "ansible_paramiko_ssh_proxy_command"),
-        "write `jump: HOST`, or a ProxyCommand into ~/.ssh/config",
-    ),
+    "ansible_paramiko_proxy_command": "write `jump: HOST`, or a ProxyCommand into ~/.ssh/config",
 }
 
 
@@ -131,14 +129,16 @@ KEYS: dict[str, Callable[[Node], Any]] = {
 SSH_ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
 MERGED = {"env": 1, "models": 2}  # by how many levels
 ALIASES = {
-    "ansible_host": "address",
-    "ansible_ssh_host": "address",
-    "ansible_port": "port",
-    "ansible_ssh_port": "port",
-    "ansible_user": "user",
-    "ansible_ssh_user": "user",
-    "ansible_ssh_private_key_file": "identity_file",
-    "ansible_private_key_file": "identity_file",
+    **{
+        f"ansible_{connection}{word}": key
+        for connection in ("", "ssh_", "paramiko_")
+        for word, key in (
+            ("host", "address"),
+            ("port", "port"),
+            ("user", "user"),
+            ("private_key_file", "identity_file"),
+        )
+    },
     "ansible_python_interpreter": "python",
     "ansible_connection": "transport",
     **dict.fromkeys(SSH_ARGUMENTS, "jump"),

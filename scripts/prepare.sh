@@ -4,6 +4,7 @@
 #   prepare_ascend        .venv/ascend: real torch and torch_npu for the simulated host; returns 1 and sets $WHY_NOT
 #                         where a CPU build cannot be had without gigabytes
 #   prepare_downstream        .venv/downstream: the downstream analysis; returns 1 where it cannot be had
+#   prepare_ansible           .venv/ansible: ansible-core, which reads the same inventories; returns 1 where it cannot be had
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PY=$ROOT/.venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -83,6 +84,12 @@ prepare_downstream() {
     make_venv "$ROOT/.venv/downstream"
     once "$ROOT/.venv/downstream/.installed" "$ROOT/tests/conformance/downstream-requirements.txt" -- \
         quietly "$ROOT/.venv/downstream/bin/python" -m pip install -r "$ROOT/tests/conformance/downstream-requirements.txt"
+}
+
+prepare_ansible() {
+    make_venv "$ROOT/.venv/ansible"
+    once "$ROOT/.venv/ansible/.installed" "$ROOT/tests/conformance/ansible-requirements.txt" -- \
+        quietly "$ROOT/.venv/ansible/bin/python" -m pip install -r "$ROOT/tests/conformance/ansible-requirements.txt"
 }
 
 # .venv/bench: the tool as users install it, and what it is compared with

@@ -27,7 +27,16 @@ class _Parser(argparse.ArgumentParser):
 def _shared_options(absent: Any = None) -> _Parser:
     """Options that stand before or after a subcommand: `absent` as SUPPRESS keeps what was said before it."""
     shared = _Parser(add_help=False)
-    shared.add_argument("-i", "--inventory", type=Path, default=absent, metavar="FILE", help="default: inventory.yaml")
+    shared.add_argument(
+        "-i",
+        "--inventory",
+        dest="more_inventories" if absent else "inventories",  # those behind a subcommand come to the others
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="or a directory of them; again for more (default: inventory.yaml)",
+    )
     for name, text in (
         ("--json", "one JSON document on stdout, everything else on stderr"),
         ("--debug", "show the traceback of an error"),
@@ -45,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 good, 2 usage or inventory, 3 host unreachable or refused, 4 no free device, "
         "5 host not fit, 6 run failed, 7 profile not valid, 8 transfer or storage failed, 130 interrupted.",
     )
-    main.set_defaults(command=commands.collect)
+    main.set_defaults(command=commands.collect, more_inventories=[])
     main.add_argument("--version", action="version", version=f"collect-remote {__version__}")
     _add_what_to_collect(main.add_argument_group("what to collect"))
     _add_profiler(main.add_argument_group("torch_npu.profiler"))
@@ -108,6 +117,7 @@ def _add_looking(add: Add) -> None:
     """What is said of hosts, of several at once."""
     several = {"action": "append", "metavar": "NAME", "help": "of the inventory; again, or a,b, for more"}
     devices = add("devices", commands.devices, "which NPUs are free, and why not", several)
+    _add_hosts(devices)
     devices.add_argument("--from-file", type=Path, metavar="TXT", help="a saved `npu-smi info`, instead of a host")
     devices.add_argument("--map-file", type=Path, metavar="TXT", help="the `npu-smi info -m` that goes with it")
     devices.add_argument(
@@ -115,6 +125,7 @@ def _add_looking(add: Add) -> None:
     )
     _add_what_is_free(devices)
     doctor = add("doctor", commands.doctor, "what would stop a collection, before it does", several)
+    _add_hosts(doctor)
     doctor.add_argument("--model", help="look for its files too")
 
 
@@ -133,8 +144,20 @@ def _add_managing(add: Add) -> None:
     clean.add_argument("--results", action="store_true", help="also those whose result was not fetched")
 
 
+def _add_hosts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--hosts",
+        action="append",
+        metavar="PATTERN",
+        help="groups, names, globs: 'a2:&rack3:!ascend07'; again for more",
+    )
+
+
 def _add_offline(add: Add) -> None:
     """What needs no host."""
+    inventory = add("inventory", commands.inventory, "what the inventory says of hosts, and where")
+    inventory.add_argument("pattern", metavar="PATTERN", nargs="?", help="show every key of these hosts")
+    inventory.add_argument("--model", help="show the options of this model instead")
     validate = add("validate", commands.validate, "judge a profile: a directory or an archive")
     validate.add_argument("path", type=Path, help="a *_ascend_pt directory, a tree of them, an archive")
     validate.add_argument(

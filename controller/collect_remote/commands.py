@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import CollectError, UsageError
-from .say import complain, print_json, put, show
+from .say import complain, print_json, put, show, warn
 
 if TYPE_CHECKING:
     from .devices import Wish
@@ -73,9 +73,12 @@ def collect(options: argparse.Namespace) -> int:
 
 
 def _inventory(options: argparse.Namespace) -> Inventory:
-    from . import inventory
+    from .inventory import load
 
-    return inventory.load(options.inventory or Path("inventory.yaml"))
+    known = load(*(options.inventories + options.more_inventories or [Path("inventory.yaml")]))
+    for caution in known.cautions:
+        warn(caution.message, caution.remedy)
+    return known
 
 
 def _host(options: argparse.Namespace) -> Host:
@@ -123,8 +126,9 @@ def clean(options: argparse.Namespace) -> int:
 def devices(options: argparse.Namespace) -> int:
     from .devices import Wish
 
-    if (options.host is None) == (options.from_file is None):
-        raise UsageError("name hosts, or a saved text", "devices --host HOST[,HOST...], or --from-file TXT")
+    if sum(given is not None for given in (options.host, options.hosts, options.from_file)) != 1:
+        remedy = "devices --host HOST[,HOST...], or --hosts PATTERN, or --from-file TXT"
+        raise UsageError("name hosts, or a saved text", remedy)
     wish = Wish(max_used=options.max_used, allow_health=tuple(options.allow_health))
     if options.from_file:
         if options.watch is not None:
@@ -142,13 +146,16 @@ def devices(options: argparse.Namespace) -> int:
 
 def _hosts(options: argparse.Namespace) -> list[Host]:
     known = _inventory(options)
+    if options.hosts is not None:
+        return list(known.select(",".join(options.hosts)))
     names = dict.fromkeys(name.strip() for names in options.host for name in names.split(","))
     return [known.host(name) for name in names]
 
 
 def doctor(options: argparse.Namespace) -> int:
-    if options.host is None:
-        raise UsageError("--host is missing", "collect-remote doctor --host HOST[,HOST...] [--model MODEL]")
+    if (options.host is None) == (options.hosts is None):
+        remedy = "doctor --host HOST[,HOST...], or --hosts PATTERN, and --model MODEL if you like"
+        raise UsageError("name hosts, by name or by pattern", remedy)
     from . import doctor, doctor_report
 
     reports = doctor.examine_all(_hosts(options), options.model)
@@ -157,6 +164,26 @@ def doctor(options: argparse.Namespace) -> int:
     else:
         put(doctor_report.text(reports))
     return doctor.worst(reports)
+
+
+def inventory(options: argparse.Namespace) -> int:
+    from . import inventory_report as report
+
+    known = _inventory(options)
+    if options.pattern is None and options.model is None:
+        document = report.overview(known)
+        show(options, document, report.overview_text(document))
+        return 0
+    hosts = known.select("all" if options.pattern is None else options.pattern)
+    if options.model is None:
+        document = report.hosts_document(known, hosts)
+        show(options, document, report.hosts_text(document))
+    else:
+        if not any(options.model in host.models for host in hosts):
+            hosts[0].model(options.model)
+        document = report.model_document(known, hosts, options.model)
+        show(options, document, report.model_text(document))
+    return 0
 
 
 def _saved_devices(options: argparse.Namespace, wish: Wish) -> Answer:

@@ -67,7 +67,7 @@ class UsageError(CollectError):
 
 
 class InventoryError(UsageError):
-    """The inventory file is missing, malformed or inconsistent."""
+    """An inventory, or a file beside it, is missing, malformed or inconsistent."""
 
     kind_entry = "inventory"
     advice = "the message has file, line and column; [inventory.md](inventory.md) has every key"

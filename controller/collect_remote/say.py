@@ -59,6 +59,12 @@ def explain(error: CollectError) -> None:
     sys.stderr.write(f"  see: {page(error.entry)}\n")
 
 
+def warn(message: str, remedy: str) -> None:
+    """Of what is no error. Nobody may be reading."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"warning: {message}\n  try: {remedy}\n")
+
+
 def page(entry: str) -> str:
     """Where an entry of the troubleshooting page is. Pure."""
     return f"{PAGE}#{entry}"

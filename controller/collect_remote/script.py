@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .errors import CollectError, Interrupted
 from .inventory import Host, load
-from .say import explain
+from .say import explain, warn
 
 
 def run(usage: str | None, ask: Callable[[Host], object]) -> int:
@@ -18,7 +18,10 @@ def run(usage: str | None, ask: Callable[[Host], object]) -> int:
         return 1
     name, inventory = (*sys.argv[1:], "inventory.yaml")[:2]
     try:
-        print(ask(load(Path(inventory)).host(name)))
+        known = load(Path(inventory))
+        for caution in known.cautions:
+            warn(caution.message, caution.remedy)
+        print(ask(known.host(name)))
     except CollectError as error:
         explain(error)
         return error.exit_code

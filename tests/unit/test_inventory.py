@@ -116,6 +116,23 @@ all:
     assert (a.python, a.jump, b.python, b.jump) == ("/usr/bin/python3.11", "me@gateway", None, "gateway")
 
 
+def test_more_names_that_ansible_uses(inventory: Write) -> None:
+    found = inventory("""
+all:
+  hosts:
+    a: {ansible_connection: ssh, ansible_port: "2222", ansible_ssh_extra_args: "-o ProxyJump=gate"}
+    b: {ansible_connection: ansible.builtin.paramiko_ssh, ansible_port: 0x16, ansible_ssh_args: -J gate}
+    c: {ansible_connection: smart, ansible_python_interpreter: /usr/bin/env python3.11, ansible_paramiko_port: 23}
+  vars: {transport: openssh, ansible_host_key_checking: false, ansible_python_interpreter: auto}
+""")
+    said = {name: (h.transport, h.port, h.jump, h.python) for name, h in found.by_name.items()}
+    assert said == {
+        "a": ("openssh", 2222, "gate", None),
+        "b": ("paramiko", 22, "gate", None),
+        "c": ("paramiko", 23, None, "python3.11"),
+    }
+
+
 def test_deeper_groups_are_stronger_and_the_host_is_the_strongest(inventory: Write) -> None:
     found = inventory("""
 all:

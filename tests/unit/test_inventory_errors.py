@@ -75,7 +75,19 @@ MISTAKES = [
     ("all: {hosts: {h: {container_runtime: §lxc}}}", "'lxc' is no container runtime", "docker, podman, nerdctl"),
     ("all: {hosts: {h: {container_user: §a b}}}", "cannot be 'a b'", "without blanks"),
     ("all: {hosts: {h: {container_user: §-1}}}", "'-1' cannot be a user", "USER:GROUP"),
-    ("all: {vars: {§ansible_group_priority: 7}}", "ansible_group_priority", "depth"),
+    ("all: {hosts: {h: {§ansible_group_priority: 7}}}", "ansible_group_priority of host h", "`vars` of a group"),
+    ("all: {vars: {ansible_group_priority: §high}}", "must be a whole number, not high", "like 10"),
+    ("all: {vars: {ansible_group_priority: §true}}", "must be a whole number", "like 10"),
+    ("all: {vars: {§ansible_private_key: x}}", "cannot be honoured", "`identity_file`"),
+    ("all: {vars: {§ansible_ssh_private_key: x}}", "cannot be honoured", "`identity_file`"),
+    ("all: {vars: {§ansible_paramiko_proxy_command: x}}", "cannot be honoured", "`jump: HOST`"),
+    ("all: {hosts: {h: {ansible_connection: §local}}}", "ansible_connection cannot be 'local'", "by ssh"),
+    ("all: {hosts: {h: {ansible_connection: §community.docker.docker}}}", "cannot be", "`container: NAME`"),
+    ("all: {hosts: {h: {ansible_connection: §winrm}}}", "cannot be 'winrm'", "ssh, paramiko"),
+    ("all: {hosts: {h: {ansible_ssh_extra_args: §-C}}}", "of ansible_ssh_extra_args only -J", "~/.ssh/config"),
+    ("all: {hosts: {h: {env: {A: §!vault x}}}}", "tag !vault", "nothing encrypted is read"),
+    ("all: {vars: {models: {m: {adapter: x.py, o: [§!vault x]}}}}", "tag !vault", "nothing encrypted is read"),
+    ("lab: {children: {§ungrouped: }}", "ungrouped cannot be a child of lab", "leave it out"),
     ("all: {hosts: {h: {port: 22, §ansible_port: 22}}}", "says port twice", "keep one"),
     ("all: {hosts: {h: {ansible_ssh_common_args: §-vvv}}}", "only -J", "~/.ssh/config"),
     ("all: {hosts: {h: {ansible_ssh_common_args: §-J x -v}}}", "only -J", "~/.ssh/config"),
@@ -174,7 +186,7 @@ def test_a_missing_file_and_a_directory(tmp_path: Path) -> None:
     with pytest.raises(InventoryError, match="No such file") as missing:
         load(tmp_path / "gone.yaml")
     assert missing.value.remedy
-    with pytest.raises(InventoryError, match="Is a directory"):
+    with pytest.raises(InventoryError, match="there is no inventory in"):
         load(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The inventory: one YAML file of Ansible's shape with the hosts there are and what can be profiled on them.
+"""The inventory: YAML files of Ansible's shape with the hosts there are and what can be profiled on them.
 
     inventory = load("inventory.yaml")
     host = inventory.host("ascend01")
@@ -11,22 +11,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collect_remote.errors import InventoryError
+from .hosts import Caution, Host, Inventory, ModelSpec
+from .patterns import select
 
-from .hosts import Host, Inventory, ModelSpec
-
-__all__ = ["Host", "Inventory", "ModelSpec", "load"]
+__all__ = ["Caution", "Host", "Inventory", "ModelSpec", "load", "select"]
 
 
-def load(path: str | Path) -> Inventory:
-    """Read an inventory file. Raises InventoryError."""
+def load(*sources: str | Path) -> Inventory:
+    """Read one or several inventories: files, or directories of them; the later ones are stronger.
+
+    Together with the host_vars and group_vars beside them. Raises InventoryError.
+    """
     # PyYAML is needed by this function alone; commands that never read an inventory need not wait for it
-    from . import groups, variables
-    from .document import read
+    from .gather import gather
 
-    path = Path(path)
-    directory = path.parent.resolve()
-    found = groups.host_variables(read(path))
-    if not found:
-        raise InventoryError(f"{path}: the inventory has no hosts", "write at least `all: {hosts: {NAME: }}`")
-    return Inventory(path, {name: variables.host(name, own, directory) for name, own in found.items()})
+    return gather([Path(source) for source in sources])

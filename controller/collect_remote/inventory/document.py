@@ -5,6 +5,8 @@ Only the graph of the file is built, by PyYAML's safe loader; no tag of it makes
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +25,23 @@ _SCALARS = tuple(f"{_TAG}{kind}" for kind in ("null", "bool", "int", "float"))
 _KEYS = (*_TEXT, f"{_TAG}bool", f"{_TAG}int", f"{_TAG}float")  # a host may be called 7, or on
 
 
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A tag of the file that has no meaning here, and its place."""
+
+    tag: str
+    line: int
+    column: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
     """One value of the file.
 
-    `value` is None, bool, int, float, str, a tuple of nodes, or a mapping from key to node. `text` is a
-    scalar as it was written. `key` is the node of the key that this value belongs to, where it belongs to
-    one. `line` and `column` count from 1.
+    `value` is None, bool, int, float, str, a tuple of nodes, or a mapping from key to node; what was checked has
+    there what it means. `text` is a scalar as it was written. `key` is the node of the key that this value belongs
+    to, where it belongs to one. `line` and `column` count from 1. `foreign` is the first tag in it that has no
+    meaning here, like `!vault`: nobody may read such a value, and where nobody does it does no harm.
     """
 
     path: Path
@@ -38,6 +50,27 @@ class Node:
     value: Any
     text: str = ""
     key: Node | None = None
+    foreign: Foreign | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is written there."""
+        return self.value is None and self.foreign is None
+
+    @property
+    def place(self) -> str:
+        """Where it is said: the file, line and column of its key."""
+        at = self.key or self
+        return f"{at.path}:{at.line}:{at.column}"
+
+    def refuse_foreign(self) -> None:
+        """Raises InventoryError when a tag in this value has no meaning here."""
+        if self.foreign:
+            at = replace(self, line=self.foreign.line, column=self.foreign.column)
+            remedy = "leave the tag out and write the plain value"
+            if self.foreign.tag == "!vault":
+                remedy = "nothing encrypted is read: write the plain value; secrets do not belong here"
+            raise at.error(f"the YAML tag {self.foreign.tag} is not supported", remedy)
 
     def error(self, message: str, remedy: str) -> InventoryError:
         """An error about this value, at its position."""
@@ -58,23 +91,15 @@ class Node:
         return names.get(type(self.value), f"the number {self.text}")
 
 
-def read(path: Path) -> Node:
-    """The root node of a YAML file. Raises InventoryError for anything that is not one well-formed document."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InventoryError(
-            f"cannot read the inventory {path}: {error.strerror}",
-            "give the path of an inventory with --inventory, or copy the example from the documentation",
-        ) from error
-    except UnicodeDecodeError as error:
-        line, column = _position(error.object, error.start)
-        raise InventoryError(f"{path}:{line}:{column}: this is not UTF-8", "save the file as UTF-8") from error
+def read(path: Path, remedy: str) -> Node | None:
+    """The root node of a YAML (or JSON) file; None when it is empty.
+
+    Raises InventoryError for anything that is not one well-formed document, with `remedy` where it cannot be read.
+    """
+    text = _text(path, remedy)
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        if root is None:
-            raise InventoryError(f"{path}: the inventory is empty", "write at least `all: {hosts: {NAME: }}`")
-        return _Reader(path).node(root)
+        return None if root is None else _Reader(path).node(root)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
@@ -86,6 +111,32 @@ def read(path: Path) -> Node:
         raise InventoryError(message, "remove that character") from error
     except RecursionError as error:
         raise InventoryError(f"{path}: the YAML is nested too deeply", "flatten it") from error
+
+
+def _text(path: Path, remedy: str) -> str:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InventoryError(f"cannot read {path}: {error.strerror}", remedy) from error
+    except UnicodeDecodeError as error:
+        line, column = _position(error.object, error.start)
+        raise InventoryError(f"{path}:{line}:{column}: this is not UTF-8", "save the file as UTF-8") from error
+    if text.startswith("$ANSIBLE_VAULT;"):
+        raise InventoryError(
+            f"{path}:1:1: this file is encrypted by ansible-vault, and nothing encrypted is read",
+            "keep it where only playbooks look, in the group_vars or host_vars beside them; what is needed here, plain",
+        )
+    if "\t" in text and _is_json(text):
+        text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not
+    return text
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 class _Reader:
@@ -104,17 +155,22 @@ class _Reader:
         if id(raw) in self._open:
             raise here.error("this alias refers to a value that contains it", "write the value out")
         self._open.add(id(raw))
-        if isinstance(raw, yaml.ScalarNode):
-            node = replace(here, value=self._scalar(raw, here), text=raw.value, key=key)
-        elif raw.tag not in _COLLECTIONS:
-            raise here.error(f"the YAML tag {raw.tag} is not supported", "leave the tag out")
-        elif isinstance(raw, yaml.SequenceNode):
-            node = replace(here, value=tuple(self.node(item) for item in raw.value), key=key)
-        else:
-            node = replace(here, value=self._mapping(raw), key=key)
+        node = replace(self._value(raw, here), key=key)
         self._open.discard(id(raw))
         self._done[id(raw)] = node
         return node
+
+    def _value(self, raw: yaml.Node, here: Node) -> Node:
+        known = _TEXT + _SCALARS if isinstance(raw, yaml.ScalarNode) else _COLLECTIONS
+        if raw.tag not in known:
+            return replace(here, foreign=Foreign(raw.tag, here.line, here.column))
+        if isinstance(raw, yaml.ScalarNode):
+            return replace(here, value=self._scalar(raw, here), text=raw.value)
+        if isinstance(raw, yaml.SequenceNode):
+            items = tuple(self.node(item) for item in raw.value)
+            return replace(here, value=items, foreign=_first_foreign(items))
+        members = self._mapping(raw)
+        return replace(here, value=members, foreign=_first_foreign(members.values()))
 
     def _at(self, raw: yaml.Node, value: Any) -> Node:
         return Node(self.path, raw.start_mark.line + 1, raw.start_mark.column + 1, value)
@@ -122,9 +178,6 @@ class _Reader:
     def _scalar(self, raw: yaml.ScalarNode, here: Node) -> Any:
         if raw.tag in _TEXT:
             return raw.value
-        if raw.tag not in _SCALARS:
-            remedy = "leave the tag out and write the plain value; secrets do not belong here"
-            raise here.error(f"the YAML tag {raw.tag} is not supported", remedy)
         try:
             return SafeConstructor().construct_object(raw)
         except (ValueError, LookupError) as error:  # what PyYAML makes of `!!int x` and `!!bool x`
@@ -152,9 +205,14 @@ class _Reader:
         value = self.node(raw)
         sources = value.value if isinstance(value.value, tuple) else (value,)
         for source in sources:
+            source.refuse_foreign()
             if not isinstance(source.value, dict):
                 raise source.error(f"`<<` merges mappings, this is {source.kind}", "point it at a mapping")
         return [source.value for source in sources]
+
+
+def _first_foreign(nodes: Iterable[Node]) -> Foreign | None:
+    return next((node.foreign for node in nodes if node.foreign), None)
 
 
 def _position(text: str | bytes, offset: int) -> tuple[int, int]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collect_remote.errors import UsageError
+
+from .patterns import select
+from .words import suggestion
+
+if TYPE_CHECKING:
+    from .document import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +69,28 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
-    """All hosts of one inventory file, in its order."""
+class Caution:
+    """Something that is no mistake for certain, and that nobody should have to find out alone."""
 
-    path: Path
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All hosts of one or several inventories, in their order.
+
+    `groups` has the hosts of every group, those of its children included, a group's own before those of its children.
+    `said` has for every host the values that hold, each with its place; what was taken back is there without a value.
+    `places` are where the hosts were first named: file, line, column.
+    """
+
+    sources: tuple[Path, ...]
     by_name: Mapping[str, Host]
+    groups: Mapping[str, tuple[str, ...]]
+    said: Mapping[str, Mapping[str, Node]]
+    places: Mapping[str, str]
+    cautions: tuple[Caution, ...]
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -77,13 +99,16 @@ class Inventory:
     def host(self, name: str) -> Host:
         """The host called `name`. Raises UsageError, with the nearest name, when there is none."""
         if name not in self.by_name:
-            raise UsageError(f"there is no host {name!r} in {self.path}", suggestion(name, self.by_name))
+            where = ", ".join(map(str, self.sources))
+            remedy = suggestion(name, self.by_name)
+            if name in self.groups:
+                remedy = f"it is a group: `--hosts {name}` means its hosts, where several can be asked; {remedy}"
+            raise UsageError(f"there is no host {name!r} in {where}", remedy)
         return self.by_name[name]
 
+    def select(self, pattern: str) -> tuple[Host, ...]:
+        """The hosts that a pattern like `a2:&rack3:!ascend07` means, in the order of the inventory.
 
-def suggestion(word: str, known: Iterable[str], most: int = 20) -> str:
-    """The remedy for an unknown word: the nearest known one, and the (first) known ones."""
-    names = list(known)
-    near = difflib.get_close_matches(word, names, n=1)
-    shown = ", ".join(names[:most]) + (f", and {len(names) - most} more" if len(names) > most else "")
-    return (f"did you mean {near[0]!r}? " if near else "") + f"known: {shown}"
+        Raises UsageError when it, or a part of it, means none.
+        """
+        return tuple(self.by_name[name] for name in select(pattern, self.hosts, self.groups))

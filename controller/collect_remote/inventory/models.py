@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from . import values
 from .document import Node
-from .hosts import ModelSpec, suggestion
+from .hosts import ModelSpec
 from .values import text
+from .words import suggestion
 
 ROUTES = ("template",)
 DTYPES = ("bfloat16", "float16", "float32")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFields:
-    """The fields of a model after inheritance, each from where it was said last; `node` is its last mention."""
-
-    node: Node
-    fields: Mapping[str, Node]
-
-
-def specify(name: str, model: ModelFields, directory: Path) -> ModelSpec:
-    """A model from its fields. An adapter's file is relative to `directory`. Raises InventoryError."""
-    fields = dict(model.fields)
+def specify(name: str, model: Node) -> ModelSpec:
+    """A model from its fields after inheritance; `model` is its last mention. Raises InventoryError."""
+    fields = {key: node for key, node in model.value.items() if node.value is not None}
     adapter, route = fields.pop("adapter", None), fields.pop("route", None)
+    where = model.key or model
     if route is not None:
         raise _route_error(name, route, adapter)
     if adapter is None:
         remedy = f"add `adapter:` with one of {', '.join(ADAPTERS)}, or the path of a .py file"
-        raise model.node.error(f"model {name} names no adapter", remedy)
+        raise where.error(f"model {name} names no adapter", remedy)
     chosen = text(adapter)
     if chosen.endswith(".py"):
-        chosen = str(_existing(adapter, directory))
+        chosen = str(_existing(adapter))
     elif chosen in ADAPTERS:
-        _check_options(name, chosen, model.node, fields)
+        _check_options(name, chosen, where, fields)
     else:
         remedy = f"{suggestion(chosen, ADAPTERS)}, or the path of a .py file"
         raise adapter.error(f"model {name} has an unknown adapter {chosen!r}", remedy)
@@ -52,10 +46,11 @@ def _route_error(name: str, route: Node, adapter: Node | None) -> Exception:
     return route.error(f"model {name} has an unknown route {chosen!r}", remedy)
 
 
-def _existing(adapter: Node, directory: Path) -> Path:
-    path = (directory / Path(text(adapter)).expanduser()).resolve()
+def _existing(adapter: Node) -> Path:
+    path = values.path(adapter).resolve()
     if not path.is_file():
-        raise adapter.error(f"there is no adapter file {path}", "give its path relative to the inventory file")
+        remedy = "give its path relative to the inventory file that names it"
+        raise adapter.error(f"there is no adapter file {path}", remedy)
     return path
 
 

@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from .document import Node
@@ -13,6 +14,7 @@ from .document import Node
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TRANSPORTS = ("paramiko", "openssh")
+CONNECTIONS = {"ssh": "openssh", "paramiko_ssh": "paramiko", "paramiko": "paramiko"}
 RUNTIMES = ("docker", "podman", "nerdctl")
 _KEY_TYPE = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+")
 
@@ -51,15 +53,32 @@ def word(node: Node) -> str:
     return value
 
 
+def whole(node: Node) -> int:
+    """A whole number; quoted ones are taken, as Ansible does."""
+    node.refuse_foreign()
+    value = _number(node)
+    if value is None:
+        wrong = node.text or node.kind
+        raise node.error(f"{_subject(node)} must be a whole number, not {wrong}", "write one, like 10")
+    return value
+
+
 def port(node: Node) -> int:
-    if type(node.value) is not int or not 1 <= node.value <= 65535:
+    value = _number(node)
+    if value is None or not 1 <= value <= 65535:
         wrong = node.text or node.kind
         raise node.error(f"{_subject(node)} must be a number from 1 to 65535, not {wrong}", "write one, like 22")
-    return node.value
+    return value
+
+
+def _number(node: Node) -> int | None:
+    if isinstance(node.value, str) and re.fullmatch("-?[0-9]{1,9}", node.value):
+        return int(node.value)
+    return node.value if type(node.value) is int else None
 
 
 def path(node: Node) -> Path:
-    """A path here, relative to the inventory file; `~` is expanded."""
+    """A path here, relative to the file that says it; `~` is expanded."""
     try:
         return node.path.parent.resolve() / Path(text(node)).expanduser()
     except RuntimeError as error:
@@ -71,9 +90,9 @@ def scripts(node: Node) -> tuple[str, ...]:
     return tuple(text(item) for item in (node.value if isinstance(node.value, tuple) else (node,)))
 
 
-def environment(node: Node) -> dict[str, str | None]:
+def environment(node: Node) -> dict[str, Node]:
     """Variables and their values as written; None for an empty value, which takes an inherited one back."""
-    result: dict[str, str | None] = {}
+    result: dict[str, Node] = {}
     for variable, value in mapping(node).items():
         if not _VARIABLE.fullmatch(variable):
             raise (value.key or value).error(
@@ -83,7 +102,7 @@ def environment(node: Node) -> dict[str, str | None]:
             raise value.error(f"variable {variable} must be text, not {value.kind}", "quote it")
         if "\0" in value.text:
             raise value.error(f"variable {variable} holds a NUL character", "remove it")
-        result[variable] = None if value.value is None else value.text
+        result[variable] = replace(value, value=None if value.value is None else value.text)
     return result
 
 
@@ -153,13 +172,32 @@ def jump_of_arguments(node: Node) -> str:
 
 
 def interpreter(node: Node) -> str | None:
-    """A Python on the host; None for Ansible's `auto`, `auto_silent` and the like."""
+    """A Python on the host; None for Ansible's `auto`, `auto_silent` and the like: it has to be found."""
     value = text(node)
-    return None if re.fullmatch(r"auto(_legacy)?(_silent)?", value) else value
+    if re.fullmatch(r"auto(_legacy)?(_silent)?", value):
+        return None
+    by_env = re.fullmatch(r"/usr/bin/env\s+(\S+)", value)
+    return by_env[1] if by_env else value
+
+
+def connection(node: Node) -> str | None:
+    """The transport of Ansible's ansible_connection; None for `smart`, which leaves it open."""
+    value = text(node).removeprefix("ansible.builtin.")
+    if value == "smart":
+        return None
+    if value not in CONNECTIONS:
+        remedy = f"write one of {', '.join(CONNECTIONS)}, or leave it out: every host is reached by ssh"
+        if value == "local":
+            remedy = "reach this machine by ssh too, or name the host in an inventory for Ansible alone"
+        elif value.rpartition(".")[2] in (*RUNTIMES, "docker_api"):
+            remedy = "name the host that it runs on, with `container: NAME`"
+        raise node.error(f"{_subject(node)} cannot be {node.value!r} here", remedy)
+    return CONNECTIONS[value]
 
 
 def mapping(node: Node) -> dict[str, Node]:
     if not isinstance(node.value, dict):
+        node.refuse_foreign()
         raise node.error(f"{_subject(node)} must be a mapping, not {node.kind}", "write `key: value` lines below it")
     return node.value
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import values
 from .document import Node
-from .hosts import Host, suggestion
-from .models import ModelFields, specify
+from .hosts import Host
+from .models import specify
+from .words import suggestion
 
-# The values of one `vars` block or host, or of several after inheritance. None takes an inherited value back.
-Variables = dict[str, Any]
+# The values of one `vars` block, host or file, or of several after inheritance, each where it was said; the `value` of
+# a node is what was read from it, None where it takes an inherited one back.
+Variables = dict[str, Node]
 
+PRIORITY = "ansible_group_priority"
 _PASSWORD = re.compile(r"(?:.*_)?(?:pass|passwd|password|passphrase)")
 _REFUSED = {
-    "ansible_group_priority": "let the depth of the groups decide, then their names",
+    PRIORITY: "write it below `vars` of a group, in the inventory itself: it decides the order of the groups",
+    "ansible_private_key": "put the key into a file, and name that as `identity_file`",
+    "ansible_ssh_private_key": "put the key into a file, and name that as `identity_file`",
+    "ansible_paramiko_proxy_command": "write `jump: HOST`, or a ProxyCommand into ~/.ssh/config",
 }
 
 
@@ -33,7 +39,7 @@ def read(node: Node, owner: str) -> Variables:
             remedy = "remove it and use a key: `identity_file`, an agent, or ~/.ssh/config"
             raise where.error(f"no password is ever read from the inventory ({key} of {owner})", remedy)
         if key in _REFUSED:
-            raise where.error(f"{key} of {owner} is not supported by this version", _REFUSED[key])
+            raise where.error(f"{key} of {owner} cannot be honoured", _REFUSED[key])
         if name not in KEYS:
             if key.startswith("ansible_"):
                 continue
@@ -41,78 +47,66 @@ def read(node: Node, owner: str) -> Variables:
             raise where.error(f"unknown key {key!r} of {owner}", remedy)
         if name in result:
             raise where.error(f"{owner} says {name} twice, here as {key}", "keep one of them")
+        value.refuse_foreign()
         reader = READERS_OF_ALIASES.get(key) or KEYS[name]
-        result[name] = None if value.value is None else reader(value)
+        result[name] = replace(value, value=None if value.value is None else reader(value))
     return result
 
 
 def inherit(blocks: Iterable[Variables]) -> Variables:
     """The variables of one host from all blocks that apply to it, the strongest last.
 
-    `env` is merged by variable, `models` by model and then by field; any other value replaces an inherited
-    one.
+    `env` is merged by variable, `models` by model and then by field; any other value replaces an inherited one.
     """
     result: Variables = {}
     for block in blocks:
-        for key, value in block.items():
-            if value is None:
-                result.pop(key, None)
-            elif key == "env":
-                result[key] = _merged(result.get(key, {}), value)
-            elif key == "models":
-                result[key] = _merged_models(result.get(key, {}), value)
-            else:
-                result[key] = value
+        for key, node in block.items():
+            result[key] = _merged(result.get(key), node, MERGED.get(key, 0))
     return result
 
 
-def host(name: str, variables: Variables, directory: Path) -> Host:
+def _merged(inherited: Node | None, own: Node, levels: int) -> Node:
+    """`own` over `inherited`: mappings are merged for so many levels. An empty value takes the inherited one back."""
+    if not levels or inherited is None or inherited.value is None or own.value is None:
+        return own
+    below = {key: _merged(inherited.value.get(key), node, levels - 1) for key, node in own.value.items()}
+    return replace(own, value={**inherited.value, **below})
+
+
+def present(nodes: Mapping[str, Node]) -> dict[str, Node]:
+    """Those that were not taken back."""
+    return {key: node for key, node in nodes.items() if node.value is not None}
+
+
+def host(name: str, variables: Variables) -> Host:
     """The host that its inherited variables describe. Raises InventoryError when a model does not add up."""
-    models = variables.get("models", {})
+    said = {key: node.value for key, node in present(variables).items()}
     return Host(
         name=name,
-        address=variables.get("address", name),
-        port=variables.get("port"),
-        user=variables.get("user"),
-        identity_file=variables.get("identity_file"),
-        jump=variables.get("jump"),
-        host_key=variables.get("host_key"),
-        transport=variables.get("transport", "paramiko"),
-        setup=variables.get("setup", ()),
-        python=variables.get("python"),
-        env=variables.get("env", {}),
-        workdir=variables.get("workdir"),
-        container=variables.get("container"),
-        container_runtime=variables.get("container_runtime"),
-        container_user=variables.get("container_user"),
-        models={model: specify(model, fields, directory) for model, fields in models.items()},
+        address=said.get("address", name),
+        port=said.get("port"),
+        user=said.get("user"),
+        identity_file=said.get("identity_file"),
+        jump=said.get("jump"),
+        host_key=said.get("host_key"),
+        transport=said.get("transport", "paramiko"),
+        setup=said.get("setup", ()),
+        python=said.get("python"),
+        env={variable: node.value for variable, node in present(said.get("env", {})).items()},
+        workdir=said.get("workdir"),
+        container=said.get("container"),
+        container_runtime=said.get("container_runtime"),
+        container_user=said.get("container_user"),
+        models={model: specify(model, node) for model, node in present(said.get("models", {})).items()},
     )
 
 
-def _models(node: Node) -> dict[str, ModelFields | None]:
-    result: dict[str, ModelFields | None] = {}
+def _models(node: Node) -> dict[str, Node]:
     for model, value in values.mapping(node).items():
-        where = value.key or value
-        values.name(where, model, "model")
-        result[model] = None if value.value is None else ModelFields(where, values.mapping(value))
-    return result
-
-
-def _merged(inherited: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in {**inherited, **own}.items() if value is not None}
-
-
-def _merged_models(inherited: dict[str, ModelFields], own: dict[str, ModelFields | None]) -> dict[str, ModelFields]:
-    result = dict(inherited)
-    for model, said in own.items():
-        if said is None:
-            result.pop(model, None)
-            continue
-        before = inherited[model].fields if model in inherited else {}
-        fields = {**before, **said.fields}
-        present = {field: node for field, node in fields.items() if node.value is not None}
-        result[model] = ModelFields(said.node, present)
-    return result
+        values.name(value.key or value, model, "model")
+        if value.value is not None:
+            values.mapping(value)
+    return values.mapping(node)
 
 
 KEYS: dict[str, Callable[[Node], Any]] = {
@@ -132,19 +126,25 @@ KEYS: dict[str, Callable[[Node], Any]] = {
     "container_user": values.container_user,
     "models": _models,
 }
+SSH_ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
+MERGED = {"env": 1, "models": 2}  # by how many levels
 ALIASES = {
-    "ansible_host": "address",
-    "ansible_ssh_host": "address",
-    "ansible_port": "port",
-    "ansible_ssh_port": "port",
-    "ansible_user": "user",
-    "ansible_ssh_user": "user",
-    "ansible_ssh_private_key_file": "identity_file",
-    "ansible_private_key_file": "identity_file",
+    **{
+        f"ansible_{connection}{word}": key
+        for connection in ("", "ssh_", "paramiko_")
+        for word, key in (
+            ("host", "address"),
+            ("port", "port"),
+            ("user", "user"),
+            ("private_key_file", "identity_file"),
+        )
+    },
     "ansible_python_interpreter": "python",
-    "ansible_ssh_common_args": "jump",
+    "ansible_connection": "transport",
+    **dict.fromkeys(SSH_ARGUMENTS, "jump"),
 }
 READERS_OF_ALIASES: dict[str, Callable[[Node], Any]] = {
     "ansible_python_interpreter": values.interpreter,
-    "ansible_ssh_common_args": values.jump_of_arguments,
+    "ansible_connection": values.connection,
+    **dict.fromkeys(SSH_ARGUMENTS, values.jump_of_arguments),
 }

@@ -1,0 +1,1 @@
+"""Many profiles: hosts x models x phases, scheduled, journaled, resumable."""

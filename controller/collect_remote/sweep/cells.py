@@ -23,7 +23,7 @@ _NOT_OF_THE_RESULT = ("out", "wait", "timeout", "reconnect_for", "salvage", "hos
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One profile of a sweep: what is asked of which host. `key` is its name in the sweep, `digest` what it stands for."""
+    """One profile of a sweep: what is asked of which host. `key`: its name in the sweep. `digest`: what it stands for."""
 
     key: str
     host: str
@@ -81,7 +81,7 @@ def cell(host: Host, request: Request, tool: str, varied: Iterable[str] = ()) ->
 def digest(host: Host, request: Request, tool: str) -> str:
     """Of everything here that decides the result: the host, its model's parameters, the request, the tool.
 
-    A user's own adapter counts by its text. The releases on the host are known when it is surveyed: see `schedule.stale`.
+    A user's own adapter counts by its text. The releases on the host are known after a run: see `schedule.stale`.
     """
     said = {name: value for name, value in _plain(host).items() if name != "models"}
     asked = {name: value for name, value in _plain(request).items() if name not in _NOT_OF_THE_RESULT}

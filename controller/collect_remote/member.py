@@ -1,10 +1,10 @@
-"""One file out of an archive, as a stream: nothing is unpacked to a disk, and memory does not grow with it."""
+"""Files out of an archive, as streams: nothing is unpacked to a disk, and memory does not grow with them."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,16 @@ from .errors import ProfileInvalid, UsageError
 BRING_AGAIN = "copy it again, or collect again"
 
 
-class Member(io.RawIOBase):
-    """The bytes of the file `path` in `archive`, which has the digest `sha256`.
+class Checked(io.RawIOBase):
+    """The bytes of the file `path` in `archive`, as `content` gives them, which must have the digest `sha256`.
 
-    Raises ProfileInvalid, here or while it is read, when the archive is damaged, has no such file, or another one; the
-    digest is compared at its end. UsageError when the archive cannot be read, or the file is no text.
+    Raises ProfileInvalid, while it is read, when the archive is damaged or has another file; the digest is compared at
+    its end. UsageError when the archive cannot be read, or the file is no text.
     """
 
-    def __init__(self, archive: Path, path: str, sha256: str) -> None:
+    def __init__(self, archive: Path, path: str, sha256: str, content: io.RawIOBase) -> None:
         super().__init__()
         self._archive, self._path, self._sha256 = archive, path, sha256
-        self._entries = walk(str(archive))
-        with readable(archive):
-            content = next((entry.content for entry in self._entries if entry.name == path), None)
-        if content is None:
-            raise ProfileInvalid(f"{archive} has no {path}, which its manifest lists", BRING_AGAIN)
         self._content = Digesting(content)
 
     def readable(self) -> bool:
@@ -47,9 +42,40 @@ class Member(io.RawIOBase):
             )
         return size
 
+
+class Member(Checked):
+    """The one file `path`. Raises what Checked does, and ProfileInvalid when the archive has no such file."""
+
+    def __init__(self, archive: Path, path: str, sha256: str) -> None:
+        self._entries = walk(str(archive))
+        with readable(archive):
+            content = next((entry.content for entry in self._entries if entry.name == path), None)
+        if content is None:
+            raise _missing(archive, path)
+        super().__init__(archive, path, sha256, content)
+
     def close(self) -> None:
         self._entries.close()
         super().close()
+
+
+def members(archive: Path, wanted: Mapping[str, str]) -> Iterator[tuple[str, Checked]]:
+    """(path, bytes) of every file of `wanted`, {path: digest}, in the archive's order and in one pass.
+
+    Each is to be read before the next is asked for. Raises what Member does.
+    """
+    left = dict(wanted)
+    with contextlib.closing(walk(str(archive))) as entries:
+        while left:
+            with readable(archive):
+                entry = next((entry for entry in entries if entry.name in left), None)
+            if entry is None:
+                raise _missing(archive, next(iter(left)))
+            yield entry.name, Checked(archive, entry.name, left.pop(entry.name), entry.content)
+
+
+def _missing(archive: Path, path: str) -> ProfileInvalid:
+    return ProfileInvalid(f"{archive} has no {path}, which its manifest lists", BRING_AGAIN)
 
 
 @contextlib.contextmanager

@@ -176,6 +176,7 @@ def _add_sweep(add: Add) -> None:
         "--max-fail", type=_share, metavar="N", help="cells that may fail before the rest is left: 20 or 20%%"
     )
     going.add_argument("--cell-timeout", type=_duration, metavar="T", help="for one attempt at a cell, all included")
+    going.add_argument("--dask", metavar="tcp://HOST:PORT", help="run the cells on the workers of this cluster")
     sweep.set_defaults(of_cells=of_cells, axes=axes, reparse=lambda words, base: _reparsed(asked, words, base))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 import time
@@ -201,7 +202,7 @@ def sweep(options: argparse.Namespace) -> int:
             f"--{given[0].replace('_', '-')} does not go with a sweep that was begun: it has its cells",
             "leave it out, or begin another sweep",
         )
-    from .sweep import live, report, whole
+    from .sweep import engines, live, report, whole
 
     if options.action == "status":
         result = whole.status(options.dir)
@@ -214,7 +215,8 @@ def sweep(options: argparse.Namespace) -> int:
     known = _inventory(options)
     cells = [] if begun else _cells(options, known)
     place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
-    result = whole.go_on(place, known, _limits(options), live.watch(place))
+    with engines.dask(options.dask, place) if options.dask else contextlib.nullcontext(engines.Here()) as engine:
+        result = whole.go_on(place, known, _limits(options), live.watch(place), engine)
     show(options, result.document, report.table(result.document), f"the results are in {place}")
     return result.exit_code
 

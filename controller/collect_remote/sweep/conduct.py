@@ -1,6 +1,6 @@
 """Running the cells of a sweep: what the schedule says is begun, what comes back is written down, until all is done.
 
-One thread decides and writes; the cells run in others, or wherever an executor takes them.
+One thread decides and writes; the cells run in others, or wherever an engine takes them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import queue
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
 from collect_agent.events import Event
 
 from ..cancel import Cancel
-from ..errors import CollectError, Interrupted, RunFailed, Trouble, internal
+from ..errors import CollectError, Interrupted, RunFailed, Trouble
 from ..inventory import Host
-from ..parallel import in_background
 from ..pipeline import new_run_id
 from . import schedule
 from .cells import Outcome, Progress
+from .engines import Engine
 from .journal import Journal
 from .schedule import Limits
-from .work import Task, perform, placed, told
+from .work import Task, placed, told
 
 TICK_S = 0.2  # for whoever watches
 LEAVE_S = 60.0  # for cells that were asked to leave
@@ -39,7 +39,7 @@ OVER_TIME = Trouble(
     "`--cell-timeout` is over, whatever the cell was doing: the host is slow or hangs, or its devices were not free",
     "see with `collect-remote runs` what is still there, or give cells more time",
 )
-QUIET = ("connect", "survey", "choose", "")  # stages in which there is nothing of ours on the host
+QUIET = ("connect", "survey", "choose")  # stages in which there is nothing of ours on the host
 
 
 class Watch(Protocol):
@@ -64,7 +64,7 @@ class _Attempt:
 
 
 class Conductor:
-    """Drives the cells of a journal. `hosts`: of the inventory, by name. `executor`: where cells run, if not here."""
+    """Drives the cells of a journal. `hosts`: of the inventory, by name."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class Conductor:
         hosts: Mapping[str, Host],
         limits: Limits,
         watch: Watch,
-        executor: Executor | None = None,
+        engine: Engine,
     ) -> None:
         self._journal, self._hosts, self._limits, self._watch = journal, hosts, limits, watch
-        self._executor = executor
+        self._engine = engine
         self._profiles = (journal.directory / "profiles").absolute()
         self._cells = {one.cell.key: one for one in journal.cells()}
         self._running: dict[str, _Attempt] = {}
@@ -144,12 +144,8 @@ class Conductor:
             )
         self._cells[key] = one
         self._watch.began(one)
-        task = Task(host, placed(one.cell.request, self._profiles, run_id), run_id, again or self._executor is not None)
-        cancel = Cancel()
-        if self._executor is None:
-            future = in_background(lambda: perform(task, functools.partial(self._hear, key), cancel))
-        else:
-            future = self._executor.submit(perform, task)
+        task, cancel = Task(host, placed(one.cell.request, self._profiles, run_id), run_id, again), Cancel()
+        future = self._engine.submit(task, functools.partial(self._hear, key), cancel)
         until = time.time() + self._limits.timeout if self._limits.timeout else float("inf")
         self._running[key] = _Attempt(future, cancel, until)
         future.add_done_callback(lambda done: self._inbox.put(lambda: self._ended(key, done)))
@@ -167,12 +163,7 @@ class Conductor:
         attempt = self._running.get(key)
         if attempt is None or attempt.future is not future:
             return  # given up before
-        if future.cancelled():
-            outcome = Outcome("interrupted")
-        elif error := future.exception():
-            outcome = Outcome("failed", told(_ours(error), self._cells[key].cell.host))
-        else:
-            outcome = future.result()
+        outcome = future.result()
         self._settle(key, self._over_time(key) if attempt.over_time and outcome.state != "valid" else outcome)
 
     def _settle(self, key: str, outcome: Outcome) -> None:
@@ -202,7 +193,7 @@ class Conductor:
         for key, attempt in list(self._running.items()):
             if now > attempt.until and not attempt.over_time:
                 attempt.over_time = True
-                self._stop(attempt)
+                attempt.cancel.set()
             elif now > attempt.until + LEAVE_S:
                 self._settle(key, self._over_time(key))
 
@@ -214,7 +205,8 @@ class Conductor:
     def _leave(self) -> str:
         """Have what is running stop, and wait for it; what has become of it, in words."""
         for attempt in self._running.values():
-            self._stop(attempt)
+            attempt.cancel.set()
+        self._engine.stop()
         until, asked = time.time() + LEAVE_S, len(self._running)
         with contextlib.suppress(KeyboardInterrupt):
             while self._busy() and time.time() < until:
@@ -224,15 +216,6 @@ class Conductor:
         left = self._busy()
         return f"{asked} cells were running" + (f", and {left} of them may still be" if left else " and were stopped")
 
-    def _stop(self, attempt: _Attempt) -> None:
-        attempt.cancel.set()
-        if self._executor is not None:
-            attempt.future.cancel()
-
     def _busy(self) -> int:
         """Cells that may have something on their host."""
-        return sum(attempt.stage not in QUIET or self._executor is not None for attempt in self._running.values())
-
-
-def _ours(error: BaseException) -> CollectError:
-    return internal(error) if isinstance(error, Exception) else Interrupted(f"interrupted: {error}")
+        return sum(attempt.stage not in QUIET for attempt in self._running.values())

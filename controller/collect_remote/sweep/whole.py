@@ -24,6 +24,7 @@ from . import journal as journals
 from . import peers, report
 from .cells import Cell, Outcome, Progress, digest
 from .conduct import Conductor, Watch
+from .engines import Elsewhere, Engine, Here
 from .journal import Journal
 from .plan import tool
 from .schedule import Limits
@@ -67,7 +68,8 @@ def sweep(
     KeyboardInterrupt or `cancel`, UsageError, StorageError.
     """
     place = found(directory) if cells is None else begin(cells, directory)
-    return go_on(place, inventory, limits or Limits(), _Told(on_event), executor, cancel)
+    with Elsewhere(executor, place) if executor else contextlib.nullcontext(Here()) as engine:
+        return go_on(place, inventory, limits or Limits(), _Told(on_event), engine, cancel)
 
 
 def begin(cells: Sequence[Cell], directory: Path | str | None = None) -> Path:
@@ -92,14 +94,14 @@ def go_on(
     inventory: Inventory,
     limits: Limits,
     watch: Watch,
-    executor: Executor | None = None,
+    engine: Engine,
     cancel: Cancel | None = None,
 ) -> Sweep:
     """Run what is not valid and has not failed. The reports are written however that ends."""
     with Journal(place) as journal:
         _renew(journal, inventory)
         try:
-            Conductor(journal, inventory.by_name, limits, watch, executor).run(cancel)
+            Conductor(journal, inventory.by_name, limits, watch, engine).run(cancel)
         finally:
             watch.close()
             result = _reported(journal)

@@ -117,7 +117,8 @@ def _row(progress: Progress, profile: Mapping[str, Any]) -> Row:
 
 
 def _figures(profile: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    figures = {(f"{kind} step", "ms"): steps["median_ms"] for kind, steps in profile["steps"].items()}
+    kinds = profile["steps"]
+    figures = {(f"{kind} step" if len(kinds) > 1 else "step", "ms"): of["median_ms"] for kind, of in kinds.items()}
     for kernel in profile["kernels"]["top"] if profile["kernels"] else ():
         collective = kernel["core"] in COMMUNICATION_CORES or kernel["name"].startswith("hcom_")
         if not collective and (kernel["share_pct"] or 0) >= SHARE_PCT:

@@ -47,24 +47,33 @@ def test_a_host_that_is_slower_in_everything_is_one_finding() -> None:
     (finding,) = found(fleet({"ascend09": {"factor": 1.3}}))
     assert (finding.host, finding.what) == ("ascend09", "most figures")
     assert finding.ratio == pytest.approx(1.3, rel=0.01)
-    assert finding.evidence[0].what == "decode step"
+    assert finding.evidence[0].what == "step"
     assert {one.what for one in finding.evidence[1:]} == {"Add", "FlashAttentionScore", "MatMulV2"}
     assert finding.why.startswith("4 of 4 figures, 1.3")
 
 
 def test_a_slow_step_with_kernels_as_fast_as_elsewhere_is_said_to_be_between_them() -> None:
     (finding,) = found(fleet({"ascend02": {"step_ms": 17.0, "free_pct": 48.0}}))
-    assert finding.what == "decode step"
-    assert [one.what for one in finding.evidence] == ["decode step"]
+    assert finding.what == "step"
+    assert [one.what for one in finding.evidence] == ["step"]
     assert "its kernels are as fast, free 48 % of the step against 20 %" in finding.why
 
 
 def test_steps_come_before_kernels_and_the_rest_is_counted() -> None:
     (finding,) = found(fleet({"ascend02": {"step_ms": 12.0, "kernels": {"MatMulV2": 1.5}, "factor": 1.0}}))
-    assert finding.what == "decode step"
-    assert [one.what for one in finding.evidence] == ["decode step", "MatMulV2"]
+    assert finding.what == "step"
+    assert [one.what for one in finding.evidence] == ["step", "MatMulV2"]
     assert "as fast" not in finding.why
     assert finding.why.endswith("; and 1 more")
+
+
+def test_a_window_of_both_kinds_has_a_figure_of_each() -> None:
+    cells = fleet({"ascend02": {"step_ms": 12.0}}, phase="both")
+    for cell in cells:
+        steps = cell.outcome.summary["profiles"][0]["steps"]  # type: ignore[union-attr, index]
+        steps["prefill"] = {**steps["decode"], "median_ms": 80.0}
+    (finding,) = found(cells)
+    assert finding.what == "decode step"
 
 
 def test_several_slow_hosts_do_not_hide_each_other() -> None:

@@ -1,0 +1,161 @@
+"""What there is at the end of a sweep and what not: sweep.json and sweep.csv. Pure, but for `write`."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import io
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from collect_agent.rundir import sync_directory
+from collect_agent.validate.sources import PHASES
+
+from ..errors import storage_error
+from .cells import Progress
+from .peers import Finding
+
+FORMAT = "collect-remote sweep 1"
+NOT_ALL_VALID = 9  # exit code
+STATES = ("valid", "failed", "running", "pending")
+KINDS = tuple(kind for kind in PHASES if kind != "both")  # of steps
+TOP = 3  # kernels in a row of sweep.csv
+_RELEASES = ("cann", "torch", "torch_npu")
+
+_OF_CELL = ("key", "host", "model", "phase", "state", "verdict", "run_id", "directory", "attempts", "seconds")
+_OF_ERROR = ("kind", "entry", "message", "remedy")
+_OF_PROFILE = (
+    *("window", "rank", "chip", "device", "device_name"),
+    *(f"{kind}_{figure}" for kind in KINDS for figure in ("steps", "step_median_ms", "step_mad_ms")),
+    *("computing_pct", "communication_pct", "free_pct", "kernel_calls", "kernel_total_us"),
+    *(f"kernel_{n}_{figure}" for n in range(1, TOP + 1) for figure in ("name", "calls", "mean_us", "share_pct")),
+)
+COLUMNS = (*_OF_CELL, *(f"error_{name}" for name in _OF_ERROR), *_OF_PROFILE, *_RELEASES, "slower")
+
+
+def counts(cells: Sequence[Progress]) -> dict[str, int]:
+    """{"cells": all of them, state: how many are in it}."""
+    found = Counter(progress.state for progress in cells)
+    return {"cells": len(cells), **{state: found[state] for state in STATES}}
+
+
+def exit_code(cells: Sequence[Progress]) -> int:
+    """What was not run counts as not valid."""
+    return 0 if all(progress.state == "valid" for progress in cells) else NOT_ALL_VALID
+
+
+def document(
+    cells: Sequence[Progress], findings: Sequence[Finding], directory: Path | str, started: float
+) -> dict[str, Any]:
+    """The content of sweep.json (docs/sweep.schema.json). `started`: seconds since the epoch."""
+    code = exit_code(cells)
+    return {
+        "format": FORMAT,
+        "directory": str(directory),
+        "started": started,
+        "ok": code == 0,
+        "exit_code": code,
+        "counts": counts(cells),
+        "cells": [_cell(progress) for progress in cells],
+        "slower": [dataclasses.asdict(finding) for finding in findings],
+    }
+
+
+def _cell(progress: Progress) -> dict[str, Any]:
+    cell, outcome = progress.cell, progress.outcome
+    return {
+        "key": cell.key,
+        "host": cell.host,
+        "model": cell.model,
+        "phase": cell.phase,
+        "digest": cell.digest,
+        "state": progress.state,
+        "verdict": verdict(progress),
+        "run_id": progress.run_id,
+        "directory": outcome.directory if outcome else None,
+        "attempts": progress.attempts,
+        "began": progress.began,
+        "seconds": seconds(progress),
+        "error": error(progress),
+        "summary": outcome.summary if outcome else None,
+        "versions": dict(outcome.versions) if outcome else {},
+    }
+
+
+def verdict(progress: Progress) -> str | None:
+    """Of its profile, where its last attempt came to one."""
+    if progress.state == "valid":
+        return "valid"
+    told = error(progress)
+    return "invalid" if told and told["kind"] == "ProfileInvalid" else None
+
+
+def seconds(progress: Progress) -> float | None:
+    """How long its last attempt took."""
+    return None if progress.began is None or progress.ended is None else round(progress.ended - progress.began, 3)
+
+
+def error(progress: Progress) -> Mapping[str, Any] | None:
+    """Of the last attempt that has ended; a valid cell has none."""
+    return progress.outcome.error if progress.outcome and progress.state != "valid" else None
+
+
+def csv_text(cells: Sequence[Progress], findings: Sequence[Finding]) -> str:
+    """sweep.csv: `COLUMNS`, a line for every profile of a cell, and one for a cell without."""
+    slower = {(one.key, one.phase, one.rank): finding.why for finding in findings for one in finding.evidence}
+    out = io.StringIO()
+    table = csv.DictWriter(out, COLUMNS, lineterminator="\n", extrasaction="ignore")
+    table.writeheader()
+    for progress in cells:
+        profiles = (progress.outcome.summary or {}).get("profiles", []) if progress.outcome else []
+        for profile in profiles or [None]:
+            row = _columns_of_cell(progress)
+            if profile:
+                why = slower.get((progress.cell.key, profile["phase"], profile["rank"]))
+                row |= {**dict(_columns_of_profile(profile)), "slower": why}
+            table.writerow(row)
+    return out.getvalue()
+
+
+def _columns_of_cell(progress: Progress) -> dict[str, Any]:
+    cell = _cell(progress)
+    told = cell["error"] or {}
+    return {
+        **{name: cell[name] for name in _OF_CELL},
+        **{f"error_{name}": told.get(name) for name in _OF_ERROR},
+        **{name: cell["versions"].get(name) for name in _RELEASES},
+    }
+
+
+def _columns_of_profile(profile: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield "window", profile["phase"]
+    yield from ((name, profile[name]) for name in ("rank", "chip", "device", "device_name"))
+    for kind, steps in profile["steps"].items():
+        yield f"{kind}_steps", steps["count"]
+        yield from ((f"{kind}_step_{figure}", steps[figure]) for figure in ("median_ms", "mad_ms"))
+    times, kernels = profile["times"] or {}, profile["kernels"] or {}
+    yield from ((name, times.get(name)) for name in ("computing_pct", "communication_pct", "free_pct"))
+    yield "kernel_calls", kernels.get("calls")
+    yield "kernel_total_us", kernels.get("total_us")
+    for n, kernel in enumerate(kernels.get("top", ())[:TOP], 1):
+        yield from ((f"kernel_{n}_{figure}", kernel[figure]) for figure in ("name", "calls", "mean_us", "share_pct"))
+
+
+def write(path: Path, text: str) -> None:
+    """The whole file or, as before, none of it, whatever happens meanwhile. StorageError when it cannot be written."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        sync_directory(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise storage_error(path.parent, error) from error

@@ -202,11 +202,11 @@ def sweep(options: argparse.Namespace) -> int:
             f"--{given[0].replace('_', '-')} does not go with a sweep that was begun: it has its cells",
             "leave it out, or begin another sweep",
         )
-    from .sweep import engines, live, report, whole
+    from .sweep import engines, live, whole
 
     if options.action == "status":
         result = whole.status(options.dir)
-        show(options, result.document, report.table(result.document))
+        show(options, result.document, result.text)
         return result.exit_code
     if options.action == "retry":
         if not options.failed:
@@ -217,7 +217,7 @@ def sweep(options: argparse.Namespace) -> int:
     place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
     with engines.dask(options.dask, place) if options.dask else contextlib.nullcontext(engines.Here()) as engine:
         result = whole.go_on(place, known, _limits(options), live.watch(place), engine)
-    show(options, result.document, report.table(result.document), f"the results are in {place}")
+    show(options, result.document, result.text, f"the results are in {place}")
     return result.exit_code
 
 

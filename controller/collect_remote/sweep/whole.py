@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -21,11 +22,12 @@ from ..cancel import Cancel
 from ..errors import CollectError
 from ..inventory import Inventory
 from . import journal as journals
-from . import peers, report
+from . import peers, report, table
 from .cells import Cell, Outcome, Progress, digest
 from .conduct import Conductor, Watch
 from .engines import Elsewhere, Engine, Here
 from .journal import Journal
+from .peers import Finding
 from .plan import tool
 from .schedule import Limits
 from .work import told
@@ -35,19 +37,40 @@ ROOT = Path("sweeps")
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep and what there is of it: its directory, and its `sweep.json` (docs/sweep.schema.json)."""
+    """A sweep and what there is of it: its cells, in their order, and the hosts that are slower than their peers.
+
+    `started`: seconds since the epoch.
+    """
 
     directory: Path
-    document: dict[str, Any]
+    cells: tuple[Progress, ...]
+    slower: tuple[Finding, ...]
+    started: float
 
     @property
     def ok(self) -> bool:
         """Whether every cell is valid."""
-        return bool(self.document["ok"])
+        return self.exit_code == 0
 
     @property
     def exit_code(self) -> int:
-        return int(self.document["exit_code"])
+        """0; 9 when a cell has failed or was not run; that of its errors when they agree and nothing is valid."""
+        return report.exit_code(self.cells)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """`sweep.json` (docs/sweep.schema.json)."""
+        return report.document(self.cells, self.slower, self.directory, self.started)
+
+    @property
+    def text(self) -> str:
+        """As a table."""
+        return table.table(self.cells, self.slower)
+
+    def save(self) -> None:
+        """Write sweep.json and sweep.csv. StorageError."""
+        report.write(self.directory / "sweep.json", json.dumps(self.document, indent=1) + "\n")
+        report.write(self.directory / "sweep.csv", report.csv_text(self.cells, self.slower))
 
 
 def sweep(
@@ -105,7 +128,7 @@ def go_on(
         finally:
             watch.close()
             result = _reported(journal)
-            report.save(place, result.document)
+            result.save()
     return result
 
 
@@ -139,7 +162,7 @@ def _renew(journal: Journal, inventory: Inventory) -> None:
 
 def _reported(journal: Journal) -> Sweep:
     cells = journal.cells()
-    return Sweep(journal.directory, report.document(journal.directory, cells, peers.slower(cells)))
+    return Sweep(journal.directory, tuple(cells), tuple(peers.slower(peers.rows(cells))), journal.said("created"))
 
 
 class _Told:

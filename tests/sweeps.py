@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+import manifests
 from collect_remote.request import Request
 from collect_remote.sweep.cells import Cell, Outcome, Progress
 
+SCHEMA = Path(__file__).resolve().parents[1] / "docs" / "sweep.schema.json"
 VERSIONS = {"collect_remote": "0.1.0", "cann": "8.3.RC1", "torch": "2.7.1", "torch_npu": "2.7.1"}
 # Name, core, calls, microseconds a call.
 KERNELS = [
@@ -106,3 +113,10 @@ def profile(
             "others": {"calls": 0, "total_us": 0.0},
         },
     }
+
+
+def check(document: Any) -> None:
+    """Hold a sweep.json against its schema: every field in its form, and none that it does not describe."""
+    validator = Draft202012Validator(manifests.closed(json.loads(SCHEMA.read_text())))
+    error = best_match(validator.iter_errors(document))
+    assert error is None, f"{error.json_path}: {error.message[:500]}"

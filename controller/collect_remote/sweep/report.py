@@ -61,8 +61,12 @@ def document(
         "exit_code": code,
         "counts": counts(cells),
         "cells": [_cell(progress) for progress in cells],
-        "slower": [dataclasses.asdict(finding) for finding in findings],
+        "slower": [_finding(finding) for finding in findings],
     }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {**dataclasses.asdict(finding), "evidence": [dataclasses.asdict(one) for one in finding.evidence]}
 
 
 def _cell(progress: Progress) -> dict[str, Any]:

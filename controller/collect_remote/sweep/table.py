@@ -97,13 +97,14 @@ def _top(profile: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _joined(top: Sequence[tuple[str, str]], room: int) -> str:
-    """In one line, names cut alike as far as the room asks for it."""
+    """In one line, names cut alike as far as the room asks for it; fewer, or none, where that is not enough."""
     longest = max((len(name) for name, _ in top), default=0)
-    for width in range(max(longest, _NARROWEST), _NARROWEST - 1, -1):
-        line = ", ".join(_cut(name, width) + share for name, share in top)
-        if len(line) <= room:
-            break
-    return line
+    for count in range(len(top), 0, -1):
+        for width in range(max(longest, _NARROWEST), _NARROWEST - 1, -1):
+            line = ", ".join(_cut(name, width) + share for name, share in top[:count])
+            if len(line) <= room:
+                return line
+    return ""
 
 
 def _cut(name: str, width: int) -> str:
@@ -130,7 +131,8 @@ def _causes(cells: Sequence[Progress], columns: int) -> Iterator[str]:
         yield "\n".join(_cause(kind, entry, failed, columns)) + "\n"
     if unheard:
         more = [f"and {len(unheard) - _NAMED} more"] if len(unheard) > _NAMED else []
-        yield f"not run to their end: {_many(len(unheard), 'cell')}\n{_wrapped(', '.join(unheard[:_NAMED] + more), columns)}\n"
+        names = _wrapped(", ".join(unheard[:_NAMED] + more), columns)
+        yield f"not run to their end: {_many(len(unheard), 'cell')}\n{names}\n"
 
 
 def _cause(kind: str, entry: str, failed: Sequence[Progress], columns: int) -> Iterator[str]:

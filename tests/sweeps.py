@@ -13,7 +13,7 @@ from jsonschema.exceptions import best_match
 
 import manifests
 from collect_remote.request import Request
-from collect_remote.sweep.cells import Cell, Outcome, Progress
+from collect_remote.sweeps.cells import Cell, Outcome, Progress
 
 SCHEMA = Path(__file__).resolve().parents[1] / "docs" / "sweep.schema.json"
 VERSIONS = {"collect_remote": "0.1.0", "cann": "8.3.RC1", "torch": "2.7.1", "torch_npu": "2.7.1"}

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .profile import Profile
     from .request import Request
     from .run import Run
-    from .sweep.plan import cells_of
-    from .sweep.schedule import Limits
-    from .sweep.whole import Sweep, sweep
+    from .sweeps.plan import cells_of
+    from .sweeps.schedule import Limits
+    from .sweeps.whole import Sweep, sweep
     from .wire import Listed
 
 __version__ = "0.1.0"
@@ -64,11 +64,11 @@ _HOME = {
     **dict.fromkeys(("Host", "Inventory", "ModelSpec"), "inventory"),
     **dict.fromkeys(("Preview", "collect", "deploy_agent", "devices", "preview", "start"), "pipeline"),
     **dict.fromkeys(("Cleaned", "attach", "clean", "runs", "stop"), "manage"),
-    **dict.fromkeys(("Sweep", "sweep"), "sweep.whole"),
+    **dict.fromkeys(("Sweep", "sweep"), "sweeps.whole"),
     "Cancel": "cancel",
-    "Limits": "sweep.schedule",
+    "Limits": "sweeps.schedule",
     "Listed": "wire",
-    "cells_of": "sweep.plan",
+    "cells_of": "sweeps.plan",
     "Profile": "profile",
     "Run": "run",
     "CollectError": "errors",

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .fleet import Answer, Fleet
     from .inventory import Host, Inventory
     from .request import Request
-    from .sweep.cells import Cell
-    from .sweep.schedule import Limits
+    from .sweeps.cells import Cell
+    from .sweeps.schedule import Limits
 
 
 def collect(options: argparse.Namespace) -> int:
@@ -202,7 +202,7 @@ def sweep(options: argparse.Namespace) -> int:
             f"--{given[0].replace('_', '-')} does not go with a sweep that was begun: it has its cells",
             "leave it out, or begin another sweep",
         )
-    from .sweep import engines, live, whole
+    from .sweeps import engines, live, whole
 
     if options.action == "status":
         result = whole.status(options.dir)
@@ -222,7 +222,7 @@ def sweep(options: argparse.Namespace) -> int:
 
 
 def _cells(options: argparse.Namespace, known: Inventory) -> tuple[Cell, ...]:
-    from .sweep import matrix, plan
+    from .sweeps import matrix, plan
 
     vary = matrix.load(options.matrix, options.axes) if options.matrix else matrix.Matrix()
     hosts = known.select(",".join(options.hosts) if options.hosts else vary.hosts or "all")
@@ -237,7 +237,7 @@ def _listed(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _limits(options: argparse.Namespace) -> Limits:
-    from .sweep.schedule import RETRIES, Limits
+    from .sweeps.schedule import RETRIES, Limits
 
     retries = {**RETRIES, **dict(options.retry)}
     return Limits(options.jobs, options.per_host, retries, options.max_fail, options.cell_timeout)

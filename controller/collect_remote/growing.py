@@ -101,8 +101,11 @@ def _taken_over(directory: Path) -> int | None:
             os.utime(directory)
             fcntl.flock(lock, fcntl.LOCK_SH)
             found = lock
-        else:
-            os.close(lock)
+            continue
+        if same:
+            with contextlib.suppress(OSError):
+                other.rmdir()  # where there was nothing to go on with
+        os.close(lock)
     return found
 
 

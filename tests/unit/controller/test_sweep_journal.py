@@ -12,8 +12,8 @@ import pytest
 
 from collect_remote.errors import StorageError, UsageError
 from collect_remote.request import Request
-from collect_remote.sweep.cells import Cell, Outcome, Progress
-from collect_remote.sweep.journal import NAME, Journal, create
+from collect_remote.sweeps.cells import Cell, Outcome, Progress
+from collect_remote.sweeps.journal import NAME, Journal, create
 
 ASKED = Request("a", "m", phase="decode", devices=("1", "logic:2"), steps=7)
 CELLS = [Cell("a/m/decode", "a", "m", ASKED, "d1"), Cell("b/m/decode", "b", "m", Request("b", "m"), "d2")]
@@ -88,8 +88,8 @@ def test_a_damaged_journal_is_told(tmp_path: Path, content: bytes) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from collect_remote.sweep.cells import Outcome
-from collect_remote.sweep.journal import Journal
+from collect_remote.sweeps.cells import Outcome
+from collect_remote.sweeps.journal import Journal
 with Journal(Path(sys.argv[1])) as journal:
     while True:
         journal.begin("a/m/decode", "r")

@@ -10,8 +10,8 @@ from collect_remote import commands
 from collect_remote.arguments import parser
 from collect_remote.errors import UsageError
 from collect_remote.inventory import load
-from collect_remote.sweep.cells import Cell
-from collect_remote.sweep.plan import cells_of
+from collect_remote.sweeps.cells import Cell
+from collect_remote.sweeps.plan import cells_of
 
 INVENTORY = """
 all:

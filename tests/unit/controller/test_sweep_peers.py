@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sweeps
-from collect_remote.sweep.cells import Progress
-from collect_remote.sweep.peers import MIN_PEERS, Finding, rows, slower
+from collect_remote.sweeps.cells import Progress
+from collect_remote.sweeps.peers import MIN_PEERS, Finding, rows, slower
 
 FLEET = [f"ascend{number:02}" for number in range(1, 11)]
 

@@ -20,11 +20,11 @@ import results
 import sweeps
 from collect_remote import Profile
 from collect_remote.errors import StorageError
-from collect_remote.sweep import report
-from collect_remote.sweep.cells import Progress
-from collect_remote.sweep.peers import Finding, rows, slower
-from collect_remote.sweep.summary import summarize
-from collect_remote.sweep.table import last_line, table
+from collect_remote.sweeps import report
+from collect_remote.sweeps.cells import Progress
+from collect_remote.sweeps.peers import Finding, rows, slower
+from collect_remote.sweeps.summary import summarize
+from collect_remote.sweeps.table import last_line, table
 
 STARTED = 1_790_000_000.0
 

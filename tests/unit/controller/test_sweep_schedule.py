@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collect_remote.request import Request
-from collect_remote.sweep.cells import Cell, Outcome, Progress
-from collect_remote.sweep.schedule import Limits, after, doomed, exhausted, given_up, next_due, stale, startable
+from collect_remote.sweeps.cells import Cell, Outcome, Progress
+from collect_remote.sweeps.schedule import Limits, after, doomed, exhausted, given_up, next_due, stale, startable
 
 LOST = Outcome("failed", {"message": "no route", "kinds": ["unreachable", "connection", "internal"]})
 BROKEN = Outcome("failed", {"message": "the model raised", "kinds": ["run-failed", "internal"]})
@@ -117,4 +117,4 @@ def test_a_host_that_lets_nobody_in_is_not_tried_for_every_cell() -> None:
     assert doomed(every, dataclasses.replace(every[0], outcome=BROKEN)) == []
     told = given_up(LOST, "a/1").error
     assert told is not None
-    assert told["message"] == "not tried, as a/1 had failed: no route"
+    assert told["message"] == "given up, as a/1 had failed: no route"

@@ -109,9 +109,9 @@ def doomed(cells: Sequence[Progress], failed: Progress) -> list[Progress]:
 
 
 def given_up(failed: Outcome, because: str) -> Outcome:
-    """How a cell ends that was not tried, for the same reason as another."""
+    """How a cell ends that is not tried any more, for the same reason as another."""
     error = dict(failed.error or {})
-    return Outcome("failed", {**error, "message": f"not tried, as {because} had failed: {error.get('message')}"})
+    return Outcome("failed", {**error, "message": f"given up, as {because} had failed: {error.get('message')}"})
 
 
 def _releases(outcome: Outcome | None) -> dict[str, str]:

@@ -109,7 +109,10 @@ def begin(cells: Sequence[Cell], directory: Path | str | None = None) -> Path:
 
 def found(directory: Path | str | None) -> Path:
     """The sweep that is meant: the latest unless named."""
-    return ROOT / "latest" if directory is None else Path(directory)
+    if directory is not None:
+        return Path(directory)
+    latest = ROOT / "latest"
+    return ROOT / latest.readlink() if latest.is_symlink() else latest
 
 
 def go_on(

@@ -102,9 +102,8 @@ def _taken_over(directory: Path) -> int | None:
             fcntl.flock(lock, fcntl.LOCK_SH)
             found = lock
             continue
-        if same:
-            with contextlib.suppress(OSError):
-                other.rmdir()  # where there was nothing to go on with
+        if same:  # there is nothing in it to go on with
+            shutil.rmtree(other, ignore_errors=True)
         os.close(lock)
     return found
 

@@ -210,7 +210,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(
     assert len(results(tool)) == 4
     for path in results(tool):
         assert check_archive(str(path))["manifest"]["verdict"] == "valid"
-    assert not list(tool.directory.glob("sweeps/*/profiles/*/*/.incoming"))
+    assert not list(tool.directory.glob("sweeps/*/profiles/*/*/.incoming/*"))
     for host in two:
         assert not list((host.workdir / "runs").glob("2*"))
     assert leases(tool.directory.parent) == []

@@ -53,8 +53,10 @@ class _View(abc.ABC):
         with self._lock:
             self._goes_on(now)
 
-    def close(self) -> None:  # noqa: B027 - not everybody leaves something to be cleared away
-        pass
+    def close(self) -> None:
+        """Nothing is said any more."""
+        with self._lock:
+            self._out = None
 
     @abc.abstractmethod
     def _has_begun(self, progress: Progress, now: float) -> None: ...
@@ -110,6 +112,7 @@ class Live(_View):
         """The terminal as it was, with what has failed."""
         with self._lock:
             self._show([], _size(self._out)[0])
+            super().close()
 
     def _has_begun(self, progress: Progress, now: float) -> None:  # noqa: ARG002 - the board has it
         self._goes_on(now)

@@ -13,6 +13,8 @@ import struct
 import termios
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +22,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sweeps
+from collect_remote import Request, collect, load_inventory
 from collect_remote.sweep.board import Board, render, sentence, span
 from collect_remote.sweep.cells import Outcome, Progress
 from collect_remote.sweep.live import REDRAWN_S, Live, Plain, view
+from harness import Tool
+from simhost import SimHost
 
 START = 1000.0
 
@@ -130,6 +135,28 @@ def test_what_is_tried_again_waits() -> None:
 )
 def test_spans(seconds: float, text: str) -> None:
     assert span(seconds) == text
+
+
+def test_the_events_of_a_real_run(tool: Tool, host: Callable[..., SimHost], monkeypatch: pytest.MonkeyPatch) -> None:
+    tool.inventory(host())
+    monkeypatch.chdir(tool.directory)
+    made, cells = board(1, begun=1)
+    seen: list[str] = []
+
+    def on_event(event: dict[str, Any]) -> None:
+        made.event(cells[0].cell.key, event, event["time"])
+        seen.append(made.running[cells[0].cell.key].words)
+
+    request = Request(host="ascend01", model="llama", phase="decode", steps=5)
+    collect(request, load_inventory(Path("inventory.yaml")).host("ascend01"), on_event)
+    for words in (
+        "looking at the host",
+        "warming up: decode step 2 of 2",
+        "profiling: decode step 5 of 5",
+        "publishing",
+    ):
+        assert words in seen
+    assert any(re.fullmatch(r"pulling: (\d+\.\d) of \1 MB", words) for words in seen)
 
 
 def test_how_an_attempt_has_ended() -> None:
@@ -311,6 +338,9 @@ def test_it_is_redrawn_in_place_on_a_terminal(terminal: Terminal) -> None:
     assert len(text) == 3
     shown.close()
     assert terminal.read() == text[:1], "what failed stays, the board goes"
+    shown.event(cells[0].cell.key, {"stage": "publish"})
+    shown.tick(now + 9)
+    assert terminal.read() == text[:1], "and who is late is not heard"
 
 
 def test_it_is_redrawn_five_times_a_second_at_most(terminal: Terminal) -> None:

@@ -103,8 +103,10 @@ def verdict(progress: Progress) -> str | None:
 
 
 def seconds(progress: Progress) -> float | None:
-    """How long its last attempt took."""
-    return None if progress.began is None or progress.ended is None else round(progress.ended - progress.began, 3)
+    """How long its last attempt took; None while it goes on."""
+    if progress.state == "running" or progress.began is None or progress.ended is None:
+        return None
+    return round(progress.ended - progress.began, 3)
 
 
 def error(progress: Progress) -> Mapping[str, Any] | None:

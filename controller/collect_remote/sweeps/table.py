@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -99,12 +100,16 @@ def _top(profile: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _joined(top: Sequence[tuple[str, str]], room: int) -> str:
     """In one line, names cut alike as far as the room asks for it; fewer, or none, where that is not enough."""
     longest = max((len(name) for name, _ in top), default=0)
+    widths = range(_NARROWEST, max(longest, _NARROWEST) + 1)
     for count in range(len(top), 0, -1):
-        for width in range(max(longest, _NARROWEST), _NARROWEST - 1, -1):
-            line = ", ".join(_cut(name, width) + share for name, share in top[:count])
-            if len(line) <= room:
-                return line
+        fitting = bisect.bisect_right(widths, room, key=lambda width: len(_line(top[:count], width)))
+        if fitting:
+            return _line(top[:count], widths[fitting - 1])
     return ""
+
+
+def _line(top: Sequence[tuple[str, str]], width: int) -> str:
+    return ", ".join(_cut(name, width) + share for name, share in top)
 
 
 def _cut(name: str, width: int) -> str:

@@ -216,7 +216,7 @@ def sweep(options: argparse.Namespace) -> int:
     cells = [] if begun else _cells(options, known)
     place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
     with engines.dask(options.dask, place) if options.dask else contextlib.nullcontext(engines.Here()) as engine:
-        result = whole.go_on(place, known, _limits(options), live.watch(place), engine)
+        result = whole.go_on(place, known, _limits(options), live.view, engine)
     show(options, result.document, result.text, f"the results are in {place}")
     return result.exit_code
 

@@ -92,7 +92,7 @@ def sweep(
     """
     place = found(directory) if cells is None else begin(cells, directory)
     with Elsewhere(executor, place) if executor else contextlib.nullcontext(Here()) as engine:
-        return go_on(place, inventory, limits or Limits(), _Told(on_event), engine, cancel)
+        return go_on(place, inventory, limits or Limits(), lambda _: _Told(on_event), engine, cancel)
 
 
 def begin(cells: Sequence[Cell], directory: Path | str | None = None) -> Path:
@@ -119,13 +119,17 @@ def go_on(
     place: Path,
     inventory: Inventory,
     limits: Limits,
-    watch: Watch,
+    look: Callable[[Sequence[Progress]], Watch],
     engine: Engine,
     cancel: Cancel | None = None,
 ) -> Sweep:
-    """Run what is not valid and has not failed. The reports are written however that ends."""
+    """Run what is not valid and has not failed. The reports are written however that ends.
+
+    `look`: who watches, from the cells as they are.
+    """
     with Journal(place) as journal:
         _renew(journal, inventory)
+        watch = look(journal.cells())
         try:
             Conductor(journal, inventory.by_name, limits, watch, engine).run(cancel)
         finally:

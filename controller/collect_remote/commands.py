@@ -213,10 +213,11 @@ def sweep(options: argparse.Namespace) -> int:
             raise UsageError("sweep retry: which cells?", "collect-remote sweep retry --failed")
         whole.retry(options.dir)
     known = _inventory(options)
-    cells = [] if begun else _cells(options, known)
-    place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
-    with engines.dask(options.dask, place) if options.dask else contextlib.nullcontext(engines.Here()) as engine:
-        result = whole.go_on(place, known, _limits(options), live.view, engine)
+    cells = () if begun else _cells(options, known)
+    with engines.dask(options.dask) if options.dask else contextlib.nullcontext(engines.here) as engine_of:
+        place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
+        with engine_of(place) as engine:
+            result = whole.go_on(place, known, _limits(options), live.view, engine)
     show(options, result.document, result.text, f"the results are in {place}")
     return result.exit_code
 

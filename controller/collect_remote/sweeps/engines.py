@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import tempfile
@@ -32,7 +33,7 @@ from .work import Task, perform, told
 if TYPE_CHECKING:
     from typing_extensions import Self  # of typing from Python 3.11 on
 
-CONNECT_S, LOOK_S = 15.0, 2.0
+CONNECT_S, LOOK_S = 5.0, 2.0
 OnEvent = Callable[[Event], None]
 Came = tuple[Outcome, Mapping[str, bytes]]  # ... and the files of a result that is not here yet, by name
 
@@ -52,6 +53,10 @@ class Here:
 
     def stop(self) -> None:
         pass
+
+
+def here(_directory: Path) -> contextlib.AbstractContextManager[Engine]:
+    return contextlib.nullcontext(Here())
 
 
 class Elsewhere:
@@ -149,8 +154,8 @@ class OnDask(Elsewhere):
 
 
 @contextlib.contextmanager
-def dask(address: str, directory: Path) -> Iterator[OnDask]:
-    """UsageError when there is no such cluster, or no `distributed` here."""
+def dask(address: str) -> Iterator[Callable[[Path], OnDask]]:
+    """A cluster, for a sweep in a directory. UsageError when there is none, or no `distributed` here."""
     try:
         from distributed import Client
     except ImportError as error:
@@ -161,8 +166,8 @@ def dask(address: str, directory: Path) -> Iterator[OnDask]:
         raise UsageError(
             f"no Dask scheduler answers at {address}: {one_line(str(error))}", "tcp://HOST:8786"
         ) from error
-    with client, client.get_executor(pure=False) as executor, OnDask(client, executor, directory) as engine:
-        yield engine
+    with client, client.get_executor(pure=False) as executor:
+        yield functools.partial(OnDask, client, executor)
 
 
 def there_on_dask(task: Task, mark: str, adapter: str) -> Came:

@@ -25,7 +25,7 @@ from . import journal as journals
 from . import peers, report, table
 from .cells import Cell, Outcome, Progress, digest
 from .conduct import Conductor, Watch
-from .engines import Elsewhere, Engine, Here
+from .engines import Elsewhere, Engine, here
 from .journal import Journal
 from .peers import Finding
 from .plan import tool
@@ -91,7 +91,7 @@ def sweep(
     KeyboardInterrupt or `cancel`, UsageError, StorageError.
     """
     place = found(directory) if cells is None else begin(cells, directory)
-    with Elsewhere(executor, place) if executor else contextlib.nullcontext(Here()) as engine:
+    with Elsewhere(executor, place) if executor else here(place) as engine:
         return go_on(place, inventory, limits or Limits(), lambda _: _Told(on_event), engine, cancel)
 
 

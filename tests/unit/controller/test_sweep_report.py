@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import errno
 import io
 import json
@@ -88,6 +89,13 @@ def test_the_document_has_every_cell_and_its_state() -> None:
     (slow,) = made["slower"]
     assert (slow["host"], slow["what"]) == ("ascend04", "most figures")
     assert {one["key"] for one in slow["evidence"]} == {"ascend04/llama/decode"}
+
+
+def test_an_attempt_that_goes_on_has_not_taken_any_time_yet() -> None:
+    again = dataclasses.replace(sweeps.running(sweeps.failed(sweeps.pending())), ended=900.0)
+    (cell,) = document([again])["cells"]
+    assert (cell["attempts"], cell["began"], cell["seconds"]) == (2, 1000.0, None)
+    assert cell["error"]["entry"] == "unreachable", "of the attempt before"
 
 
 def test_all_valid_is_ok() -> None:

@@ -95,10 +95,7 @@ def test_collectives_and_what_takes_no_time_are_not_compared() -> None:
     top[-1]["mean_us"] = 9.0
     assert found(tiny) == []
     top[-1]["share_pct"] = 1.1
-    assert [finding.what for finding in found(tiny)] == []
-    for cell in tiny:
-        cell.outcome.summary["profiles"][0]["kernels"]["top"][-1]["share_pct"] = 1.1  # type: ignore[union-attr, index]
-    assert [finding.what for finding in found(tiny)] == ["Cast"]
+    assert [finding.what for finding in found(tiny)] == ["Cast"], "what is small elsewhere may be large here"
 
 
 @pytest.mark.parametrize(("hosts", "known"), [(MIN_PEERS, False), (MIN_PEERS + 1, True)])

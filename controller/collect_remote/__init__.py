@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cancel import Cancel
     from .devices import Device, Verdict
     from .errors import CollectError
     from .inventory import Host, Inventory, ModelSpec
@@ -22,23 +23,30 @@ if TYPE_CHECKING:
     from .profile import Profile
     from .request import Request
     from .run import Run
+    from .sweeps.plan import cells_of
+    from .sweeps.schedule import Limits
+    from .sweeps.whole import Sweep, sweep
     from .wire import Listed
 
 __version__ = "0.1.0"
 __all__ = [
+    "Cancel",
     "Cleaned",
     "CollectError",
     "Device",
     "Host",
     "Inventory",
+    "Limits",
     "Listed",
     "ModelSpec",
     "Preview",
     "Profile",
     "Request",
     "Run",
+    "Sweep",
     "Verdict",
     "attach",
+    "cells_of",
     "clean",
     "collect",
     "deploy_agent",
@@ -48,6 +56,7 @@ __all__ = [
     "runs",
     "start",
     "stop",
+    "sweep",
 ]
 
 _HOME = {
@@ -55,7 +64,11 @@ _HOME = {
     **dict.fromkeys(("Host", "Inventory", "ModelSpec"), "inventory"),
     **dict.fromkeys(("Preview", "collect", "deploy_agent", "devices", "preview", "start"), "pipeline"),
     **dict.fromkeys(("Cleaned", "attach", "clean", "runs", "stop"), "manage"),
+    **dict.fromkeys(("Sweep", "sweep"), "sweeps.whole"),
+    "Cancel": "cancel",
+    "Limits": "sweeps.schedule",
     "Listed": "wire",
+    "cells_of": "sweeps.plan",
     "Profile": "profile",
     "Run": "run",
     "CollectError": "errors",

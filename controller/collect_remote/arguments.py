@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -52,16 +52,21 @@ def parser() -> argparse.ArgumentParser:
         parents=[_shared_options()],
         description="Collect a verified torch_npu profile from a remote Ascend host.",
         epilog="Exit codes: 0 good, 2 usage or inventory, 3 host unreachable or refused, 4 no free device, "
-        "5 host not fit, 6 run failed, 7 profile not valid, 8 transfer or storage failed, 130 interrupted.",
+        "5 host not fit, 6 run failed, 7 profile not valid, 8 transfer or storage failed, 9 a sweep with failures, "
+        "130 interrupted.",
     )
     main.set_defaults(command=commands.collect, more_inventories=[])
     main.add_argument("--version", action="version", version=f"collect-remote {__version__}")
-    _add_what_to_collect(main.add_argument_group("what to collect"))
+    what = main.add_argument_group("what to collect")
+    what.add_argument("--host", help="a host of the inventory")
+    what.add_argument("--model", help="a model of the inventory")
+    what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
+    _add_how_to_collect(what)
+    what.add_argument("--detach", action="store_true", help="start the run and leave it: attach brings its result")
     _add_profiler(main.add_argument_group("torch_npu.profiler"))
     output = main.add_argument_group("output")
     output.add_argument("--out", type=Path, metavar="DIR", help="default: profiles/<host>/<model>/<run id>")
-    output.add_argument("--keep-raw", action="store_true", help="put what the profiler recorded into the archive too")
-    output.add_argument("--salvage", action="store_true", help="bring what there is of a profile that is not valid")
+    _add_archive(output)
     output.add_argument("--dry-run", action="store_true", help="show device and plan, change nothing")
     others = main.add_subparsers(title="other commands", metavar="COMMAND", parser_class=_Parser)
 
@@ -75,15 +80,13 @@ def parser() -> argparse.ArgumentParser:
         return subparser
 
     _add_looking(add)
+    _add_sweep(add)
     _add_managing(add)
     _add_offline(add)
     return main
 
 
-def _add_what_to_collect(what: argparse._ArgumentGroup) -> None:
-    what.add_argument("--host", help="a host of the inventory")
-    what.add_argument("--model", help="a model of the inventory")
-    what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
+def _add_how_to_collect(what: argparse._ActionsContainer) -> None:
     what.add_argument("--warmup-steps", type=int, default=2, metavar="N", help="outside the profiler (default 2)")
     what.add_argument("--steps", type=int, metavar="N", help="active decode steps (default 10, forward 5, prefill 1)")
     what.add_argument(
@@ -100,11 +103,15 @@ def _add_what_to_collect(what: argparse._ArgumentGroup) -> None:
     what.add_argument(
         "--timeout", type=_duration, default=3600.0, metavar="T", help="of the run: 90s, 30m, 2h (default 1h)"
     )
-    what.add_argument("--detach", action="store_true", help="start the run and leave it: attach brings its result")
     _add_reconnect_for(what)
 
 
-def _add_profiler(profiler: argparse._ArgumentGroup) -> None:
+def _add_archive(output: argparse._ActionsContainer) -> None:
+    output.add_argument("--keep-raw", action="store_true", help="put what the profiler recorded into the archive too")
+    output.add_argument("--salvage", action="store_true", help="bring what there is of a profile that is not valid")
+
+
+def _add_profiler(profiler: argparse._ActionsContainer) -> None:
     profiler.add_argument("--level", type=int, choices=(0, 1, 2), default=1)
     profiler.add_argument("--aic-metrics", choices=AIC_METRICS, default="PipeUtilization")
     profiler.add_argument("--with-stack", action="store_true")
@@ -129,6 +136,61 @@ def _add_looking(add: Add) -> None:
     doctor.add_argument("--model", help="look for its files too")
 
 
+def _add_sweep(add: Add) -> None:
+    sweep = add("sweep", commands.sweep, "many: hosts x models x phases, resumable")
+    sweep.add_argument(
+        "action", nargs="?", choices=("status", "retry"), help="look at a sweep; run its --failed cells again"
+    )
+    cells = sweep.add_argument_group("cells")
+    _add_hosts(cells)
+    cells.add_argument("--models", action="append", default=[], metavar="A,B", help="default: all that the hosts have")
+    cells.add_argument("--phases", action="append", default=[], metavar="A,B", help=f"of {', '.join(PHASES)}")
+    cells.add_argument(
+        "--matrix", type=Path, metavar="FILE", help="YAML: these, and any option below, in several values"
+    )
+    asked = _Parser(add_help=False)
+    for container in (cells, asked):
+        _add_how_to_collect(container)
+        _add_profiler(container)
+        _add_archive(container)
+    of_cells = {action.dest: action.default for action in cells._group_actions}
+    axes = [action.option_strings[0][2:] for action in asked._actions]
+    asked.add_argument("--host")
+    asked.add_argument("--model")
+    asked.add_argument("--phase", choices=PHASES)
+    going = sweep.add_argument_group("the sweep")
+    going.add_argument("--dir", type=Path, metavar="DIR", help="of the sweep (default: sweeps/<time>, sweeps/latest)")
+    going.add_argument("--resume", action="store_true", help="go on with a sweep: what is valid is not run again")
+    going.add_argument("--failed", action="store_true", help="with retry: the cells that failed")
+    going.add_argument("--jobs", type=_several, default=64, metavar="N", help="cells at once (default 64)")
+    going.add_argument("--per-host", type=_several, default=1, metavar="N", help="... on one host (default 1)")
+    going.add_argument(
+        "--retry",
+        type=_retries,
+        action="append",
+        default=[],
+        metavar="KIND=N",
+        help="try a cell again that ended so: unreachable=3, no-free-device=5, ... (default unreachable=2, transfer=1)",
+    )
+    going.add_argument(
+        "--max-fail", type=_share, metavar="N", help="cells that may fail before the rest is left: 20 or 20%%"
+    )
+    going.add_argument("--cell-timeout", type=_duration, metavar="T", help="for one attempt at a cell, all included")
+    going.add_argument("--dask", metavar="tcp://HOST:PORT", help="run the cells on the workers of this cluster")
+    sweep.set_defaults(of_cells=of_cells, axes=axes, reparse=lambda words, base: _reparsed(asked, words, base))
+
+
+def _reparsed(asked: _Parser, words: Sequence[str], base: argparse.Namespace) -> argparse.Namespace:
+    """The options of one cell: those of the sweep, and what its matrix says."""
+    fresh = argparse.Namespace(**{**vars(base), "host": "", "model": None, "phase": None, "out": None})
+    try:
+        return asked.parse_args(words, fresh)
+    except UsageError as error:
+        raise UsageError(
+            f"matrix: {error.message}", "its keys are the options of collect-remote: see --help"
+        ) from error
+
+
 def _add_managing(add: Add) -> None:
     """About runs that are on a host."""
     one = {"required": True, "help": "a host of the inventory"}
@@ -144,7 +206,7 @@ def _add_managing(add: Add) -> None:
     clean.add_argument("--results", action="store_true", help="also those whose result was not fetched")
 
 
-def _add_hosts(parser: argparse.ArgumentParser) -> None:
+def _add_hosts(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--hosts",
         action="append",
@@ -192,6 +254,29 @@ def _amount(text: str) -> str:
     except UsageError as error:
         raise argparse.ArgumentTypeError(f"{error.message}: {error.remedy}") from error
     return text
+
+
+def _several(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
+def _share(text: str) -> str:
+    if not re.fullmatch(r"\d{1,9}|\d{1,3}(\.\d+)?%", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of cells nor a share: write 20 or 20%")
+    return text
+
+
+def _retries(text: str) -> tuple[str, int]:
+    from .errors import kinds
+
+    kind, _, times = text.partition("=")
+    if kind not in kinds():
+        raise argparse.ArgumentTypeError(f"there is no error {kind!r}; there are {', '.join(kinds())}")
+    if not re.fullmatch(r"\d{1,4}", times):
+        raise argparse.ArgumentTypeError(f"{text!r} says no number of times: write {kind}=3")
+    return kind, int(times)
 
 
 def _duration(text: str) -> float:

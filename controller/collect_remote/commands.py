@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import sys
 import time
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from .devices import Wish
     from .fleet import Answer, Fleet
     from .inventory import Host, Inventory
+    from .request import Request
+    from .sweeps.cells import Cell
+    from .sweeps.schedule import Limits
 
 
 def collect(options: argparse.Namespace) -> int:
@@ -26,9 +30,32 @@ def collect(options: argparse.Namespace) -> int:
     if options.detach and options.out:
         raise UsageError("--detach brings nothing here that could go to --out", "give --out to attach")
     from . import pipeline, progress, render
+
+    request = _request(options)
+    host = _host(options)
+    report = progress.reporter()
+    try:
+        if options.dry_run:
+            preview = pipeline.preview(request, host, report)
+            document, text, done = render.preview_document(preview), render.preview_text(preview), ""
+        elif options.detach:
+            run = pipeline.start(request, host, report)
+            document, text = render.started_document(run), render.started_text(run)
+            done = f"run {run.id} is going on: {run.how_to_go_on}"
+        else:
+            result = pipeline.collect(request, host, report)
+            document, text = render.result_document(result), render.result_text(result)
+            done = f"the result is in {result.directory}"
+    finally:
+        report.close()
+    show(options, document, text, done)
+    return 0
+
+
+def _request(options: argparse.Namespace) -> Request:
     from .request import Request
 
-    request = Request(
+    return Request(
         host=options.host,
         model=options.model,
         phase=options.phase,
@@ -52,24 +79,6 @@ def collect(options: argparse.Namespace) -> int:
         salvage=options.salvage,
         out=options.out,
     )
-    host = _host(options)
-    report = progress.reporter()
-    try:
-        if options.dry_run:
-            preview = pipeline.preview(request, host, report)
-            document, text, done = render.preview_document(preview), render.preview_text(preview), ""
-        elif options.detach:
-            run = pipeline.start(request, host, report)
-            document, text = render.started_document(run), render.started_text(run)
-            done = f"run {run.id} is going on: {run.how_to_go_on}"
-        else:
-            result = pipeline.collect(request, host, report)
-            document, text = render.result_document(result), render.result_text(result)
-            done = f"the result is in {result.directory}"
-    finally:
-        report.close()
-    show(options, document, text, done)
-    return 0
 
 
 def _inventory(options: argparse.Namespace) -> Inventory:
@@ -184,6 +193,55 @@ def inventory(options: argparse.Namespace) -> int:
         document = report.model_document(known, hosts, options.model)
         show(options, document, report.model_text(document))
     return 0
+
+
+def sweep(options: argparse.Namespace) -> int:
+    begun = options.resume or options.action is not None
+    if begun and (given := [name for name, usual in options.of_cells.items() if getattr(options, name) != usual]):
+        raise UsageError(
+            f"--{given[0].replace('_', '-')} does not go with a sweep that was begun: it has its cells",
+            "leave it out, or begin another sweep",
+        )
+    from .sweeps import engines, live, whole
+
+    if options.action == "status":
+        result = whole.status(options.dir)
+        show(options, result.document, result.text)
+        return result.exit_code
+    if options.action == "retry":
+        if not options.failed:
+            raise UsageError("sweep retry: which cells?", "collect-remote sweep retry --failed")
+        whole.retry(options.dir)
+    known = _inventory(options)
+    cells = () if begun else _cells(options, known)
+    with engines.dask(options.dask) if options.dask else contextlib.nullcontext(engines.here) as engine_of:
+        place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
+        with engine_of(place) as engine:
+            result = whole.go_on(place, known, _limits(options), live.view, engine)
+    show(options, result.document, result.text, f"the results are in {place}")
+    return result.exit_code
+
+
+def _cells(options: argparse.Namespace, known: Inventory) -> tuple[Cell, ...]:
+    from .sweeps import matrix, plan
+
+    vary = matrix.load(options.matrix, options.axes) if options.matrix else matrix.Matrix()
+    hosts = known.select(",".join(options.hosts) if options.hosts else vary.hosts or "all")
+    axes = {"model": _listed(options.models), "phase": _listed(options.phases)}
+    axes = {"model": plan.models_of(hosts), **vary.axes, **{name: values for name, values in axes.items() if values}}
+    vary = dataclasses.replace(vary, axes=axes)
+    return plan.expand(hosts, vary.wanted(lambda words: _request(options.reparse(words, options))))
+
+
+def _listed(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for names in given for name in names.split(","))
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    from .sweeps.schedule import RETRIES, Limits
+
+    retries = {**RETRIES, **dict(options.retry)}
+    return Limits(options.jobs, options.per_host, retries, options.max_fail, options.cell_timeout)
 
 
 def _saved_devices(options: argparse.Namespace, wish: Wish) -> Answer:

@@ -162,6 +162,15 @@ class Interrupted(CollectError):
     advice = "a run that was stopped is started again; what goes on, or has a result, is brought by `attach`"
 
 
+def kinds() -> list[str]:
+    """The entries of all classes, by which errors are told apart."""
+    waiting, found = [CollectError], []
+    for cls in waiting:
+        found.append(cls.kind_entry)
+        waiting += cls.__subclasses__()
+    return found
+
+
 E = TypeVar("E", bound=CollectError)
 
 

@@ -101,8 +101,10 @@ def _taken_over(directory: Path) -> int | None:
             os.utime(directory)
             fcntl.flock(lock, fcntl.LOCK_SH)
             found = lock
-        else:
-            os.close(lock)
+            continue
+        if same:  # there is nothing in it to go on with
+            shutil.rmtree(other, ignore_errors=True)
+        os.close(lock)
     return found
 
 

@@ -10,8 +10,9 @@ from collect_agent.events import Event
 
 from . import deploy, growing, store
 from .bring import bring
+from .cancel import Cancel
 from .deploy import Deployed
-from .errors import RunFailed, UsageError, one_line
+from .errors import RunFailed, Trouble, UsageError, one_line
 from .inventory import Host
 from .profile import Profile
 from .remote import Remote
@@ -22,6 +23,20 @@ from .tenacity import Tenacity
 from .wire import Listed, listed_runs
 
 RECONNECT_S = 60.0
+NO_RUN = Trouble(
+    "no-such-run",
+    UsageError,
+    "there is no run '{run}' on {host}",
+    "it was removed (`clean`, or its result was brought), it belongs to another host or `workdir`, or never began",
+    "runs there: {known}",
+)
+NEVER_STARTED = Trouble(
+    "never-started",
+    UsageError,
+    "run {run} was stopped before it started",
+    "`stop` was faster than the start: nothing of it ran, and nothing ever will",
+    "start another",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +56,25 @@ def runs(host: Host, on_event: OnEvent | None = None) -> tuple[Listed, ...]:
 
 
 def attach(
-    host: Host, run_id: str, *, out: Path | None = None, reconnect_for: float = 600.0, on_event: OnEvent | None = None
+    host: Host,
+    run_id: str,
+    *,
+    out: Path | None = None,
+    reconnect_for: float = 600.0,
+    on_event: OnEvent | None = None,
+    cancel: Cancel | None = None,
 ) -> Profile:
     """Follow a run that is on the host to its end, and publish its result as `collect` would have.
 
-    A KeyboardInterrupt stops it, unless it was started to go on alone; it becomes Interrupted. UsageError when there is
-    no such run, or its result is here already; otherwise the errors of `collect`.
+    A KeyboardInterrupt, or `cancel`, stops it, unless it was started to go on alone, and becomes Interrupted.
+    UsageError when there is no such run (`NO_RUN`), or its result is here already; otherwise the errors of `collect`.
     """
-    with session(host, on_event) as (remote, log):
+    with session(host, on_event, cancel) as (remote, log):
         log(stage="survey")
         deployed = _deployed(remote, host)
         found = _find(deployed, run_id)
         if found.host is None or found.model is None:
-            raise UsageError(f"run {run_id} was stopped before it started", "start another")
+            raise NEVER_STARTED(run=run_id)
         asked = {"run_id": found.run, "host": found.host, "model": found.model, "expected": found.expected}
         place = store.place(host.name, found.model, found.run, out)
         with growing.incoming(place):
@@ -104,7 +125,7 @@ def _find(deployed: Deployed, run_id: str) -> Listed:
     there = {listed.run: listed for listed in _listed(deployed)}
     if run_id not in there:
         known = ", ".join(there) or "none"
-        raise UsageError(f"there is no run {run_id!r} on {deployed.remote.host.name}", f"runs there: {known}")
+        raise NO_RUN(run=one_line(run_id), host=deployed.remote.host.name, known=known)
     return there[run_id]
 
 

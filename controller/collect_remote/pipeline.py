@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import containers, deploy, growing, store
+from .cancel import Cancel
 from .errors import Interrupted, StorageError, TransferError, from_agent
 from .inventory import Host
 from .remote import Remote
@@ -39,16 +40,24 @@ class Preview:
     agent: str
 
 
-def collect(request: Request, host: Host, on_event: OnEvent | None = None) -> Profile:
+def collect(
+    request: Request,
+    host: Host,
+    on_event: OnEvent | None = None,
+    *,
+    cancel: Cancel | None = None,
+    run_id: str | None = None,
+) -> Profile:
     """Collect one profile and publish it. Raises the CollectError that says what went wrong.
 
     `on_event` is called in this thread with every event: the controller's own stages and those of the agent.
-    KeyboardInterrupt stops the run on the host and becomes Interrupted.
+    KeyboardInterrupt stops the run on the host and becomes Interrupted; so does `cancel`, which another thread sets.
+    `run_id`: one of `new_run_id`, for whoever writes it down before anything is started.
     """
-    run_id = _new_id()
+    run_id = run_id or new_run_id()
     place = store.place(request.host, request.model, run_id, request.out)
     plan = _plan(request, host)
-    with growing.incoming(place), session(host, on_event) as (remote, log):
+    with growing.incoming(place), session(host, on_event, cancel) as (remote, log):
         run, asked = _planned(request, host, plan, run_id, remote, log)
         from .bring import bring
 
@@ -62,7 +71,7 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
     """
     plan = _plan(request, host)
     with session(host, on_event) as (remote, log):
-        run, _ = _planned(request, host, plan, _new_id(), remote, log, detached=True)
+        run, _ = _planned(request, host, plan, new_run_id(), remote, log, detached=True)
         from .bring import stopped
 
         try:
@@ -120,7 +129,8 @@ def deploy_agent(host: Host) -> str:
     return agent.path(facts.workdir)
 
 
-def _new_id() -> str:
+def new_run_id() -> str:
+    """Nobody has it a second time, and it tells when it was made."""
     return f"{datetime.now():%Y%m%d_%H%M%S}_{os.urandom(3).hex()}"
 
 

@@ -16,10 +16,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from . import connection_troubles as troubles
 from . import shell
+from .cancel import Cancel
 from .errors import CollectError, TransferError, UnreachableError, one_line
 from .inventory import Host
 from .parallel import in_background
@@ -28,6 +29,7 @@ from .transports import Channel, Connection, Login, Lost
 if TYPE_CHECKING:
     from .ssh_config import Hop
 
+T = TypeVar("T")
 LONGEST_LINE = 8 * 1024 * 1024  # bytes; ours are shorter by far
 SEND_TIMEOUT_S = 60.0
 STATUS_TIMEOUT_S = 30.0
@@ -39,11 +41,14 @@ class Stream:
     """One running script: its output line by line or byte by byte, its input, its exit status.
 
     `greeting` is the end of what the login printed before the script began, `noise` what readers leave aside later;
-    `first` is output that was read before.
+    `first` is output that was read before. `cancel`: what ends a wait with KeyboardInterrupt.
     """
 
-    def __init__(self, channel: Channel, connection: Connection, where: str, first: bytes = b"") -> None:
+    def __init__(
+        self, channel: Channel, connection: Connection, where: str, first: bytes = b"", cancel: Cancel | None = None
+    ) -> None:
         self._channel, self._connection, self._where = channel, connection, where
+        self._cancel = cancel
         self._started = time.monotonic()
         self._buffer = bytearray(first)
         self._begun = False
@@ -202,8 +207,7 @@ class Stream:
         self.close()
 
     def _fill(self, timeout: float) -> bool:
-        with self._waiting(timeout):
-            data = self._channel.read(timeout)
+        data = self._wait(self._channel.read, timeout)
         login = self._connection.login
         if data and login.first_output_s is None:
             login.first_output_s = time.monotonic() - self._started
@@ -211,13 +215,11 @@ class Stream:
         return bool(data)
 
     def _moved(self, file: int, length: int, timeout: float) -> int:
-        with self._waiting(timeout):
-            return self._channel.into(file, length, timeout)
+        return self._wait(lambda seconds: self._channel.into(file, length, seconds), timeout)
 
-    @contextlib.contextmanager
-    def _waiting(self, timeout: float) -> Iterator[None]:
+    def _wait(self, ask: Callable[[float], T], timeout: float) -> T:
         try:
-            yield
+            return self._cancel.wait(ask, timeout) if self._cancel else ask(timeout)
         except TimeoutError as error:
             raise troubles.SILENT(host=self._where, seconds=timeout) from error
         except Lost as lost:
@@ -232,10 +234,14 @@ class Stream:
 
 
 class Remote:
-    """A connection that can be opened again. Use as a context manager."""
+    """A connection that can be opened again. Use as a context manager.
 
-    def __init__(self, host: Host) -> None:
+    `cancel`: what ends any wait for the host with KeyboardInterrupt.
+    """
+
+    def __init__(self, host: Host, cancel: Cancel | None = None) -> None:
         self.host = host
+        self._cancel = cancel
         self._connection: Connection | None = None
         self._next: _Prepared | None = None
 
@@ -269,6 +275,12 @@ class Remote:
         """How the present connection came about: its times, the server, the cipher."""
         return self._connection.login if self._connection else None
 
+    def pause(self, seconds: float) -> None:
+        if self._cancel:
+            self._cancel.sleep(seconds)
+        else:
+            time.sleep(seconds)
+
     def prepare(self) -> None:
         """Another script is to follow soon: its shell is made ready meanwhile, which saves its round trips."""
         if self._connection is not None and self._next is None:
@@ -290,7 +302,7 @@ class Remote:
             channel, first = (prepared and prepared.take()) or (connection.start(shell.COMMAND), b"")
         except Lost as error:
             raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
-        return Stream(channel, connection, where, first)
+        return Stream(channel, connection, where, first, self._cancel)
 
 
 class _Prepared:

@@ -9,6 +9,7 @@ from typing import Any
 
 from collect_agent.events import Event
 
+from .cancel import Cancel
 from .errors import CollectError, Interrupted
 from .inventory import Host
 from .remote import Remote
@@ -41,15 +42,16 @@ class Log:
 
 
 @contextlib.contextmanager
-def session(host: Host, on_event: OnEvent | None) -> Iterator[tuple[Remote, Log]]:
+def session(host: Host, on_event: OnEvent | None, cancel: Cancel | None = None) -> Iterator[tuple[Remote, Log]]:
     """A connection to `host`, and where to tell what is done with it.
 
-    Whatever goes wrong is told with its stage and host; a Ctrl-C that nobody has answered yet becomes Interrupted.
+    Whatever goes wrong is told with its stage and host; a Ctrl-C that nobody has answered yet becomes Interrupted, and
+    so does what `cancel` raises.
     """
     log = Log(on_event)
     try:
         log(stage="connect")
-        with Remote(host) as remote:
+        with Remote(host, cancel) as remote:
             yield remote, log
     except CollectError as error:
         error.stage = error.stage or log.stage

@@ -48,7 +48,7 @@ class Tenacity:
         while True:
             if self._since + self._limit_s - time.monotonic() < self._pause:
                 raise lost
-            time.sleep(self._pause)
+            self._remote.pause(self._pause)
             self._pause = min(max(0.5, 2 * self._pause), LONGEST_PAUSE_S)
             self._remote.close()
             try:

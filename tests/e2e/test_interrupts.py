@@ -15,7 +15,11 @@ from typing import Any
 
 import pytest
 
+from collect_agent.events import Event
 from collect_agent.process import start_time
+from collect_remote import Request, collect, load_inventory
+from collect_remote.cancel import Cancel
+from collect_remote.errors import Interrupted
 from harness import Outcome, Tool, gone, leases
 from simhost import SimHost
 
@@ -276,3 +280,22 @@ def test_an_interrupt_while_classes_are_made_has_its_status_too(tool: Tool, tmp_
         check=False,
     )
     assert (done.returncode, done.stderr.splitlines()[0]) == (130, "error: interrupted")
+
+
+def test_another_thread_cancels_as_a_ctrl_c_would(
+    host: Start, tool: Tool, assert_clean: Clean, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated = host()
+    slow(tool, simulated, load=30.0)
+    monkeypatch.chdir(tool.directory)
+    known, cancel, stages = load_inventory("inventory.yaml").host("ascend01"), Cancel(), []
+
+    def told(event: Event) -> None:
+        stages.append(event["stage"])
+        if event["stage"] == "load":
+            cancel.set()
+
+    with pytest.raises(Interrupted, match="was stopped on ascend01, nothing of it is left"):
+        collect(Request(host="ascend01", model="slow"), known, told, cancel=cancel)
+    assert stages[-1] == "load"
+    assert_clean(simulated)

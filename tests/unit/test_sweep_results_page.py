@@ -12,8 +12,8 @@ import pytest
 
 import pages
 import sweeps
-from collect_remote.sweep import peers, report, summary
-from collect_remote.sweep.peers import rows, slower
+from collect_remote.sweeps import peers, report, summary
+from collect_remote.sweeps.peers import rows, slower
 
 PAGE = (pages.DOCS / "sweep-results.md").read_text()
 

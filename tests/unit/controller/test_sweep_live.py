@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 import sweeps
 from collect_remote import Request, collect, load_inventory
-from collect_remote.sweep.board import Board, render, sentence, span
-from collect_remote.sweep.cells import Outcome, Progress
-from collect_remote.sweep.live import REDRAWN_S, Live, Plain, view
+from collect_remote.sweeps.board import Board, render, sentence, span
+from collect_remote.sweeps.cells import Outcome, Progress
+from collect_remote.sweeps.live import REDRAWN_S, Live, Plain, view
 from harness import Tool
 from simhost import SimHost
 

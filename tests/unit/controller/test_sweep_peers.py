@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sweeps
-from collect_remote.sweep.cells import Progress
-from collect_remote.sweep.peers import MAD_FLOOR, MIN_PEERS, RATIO_LIMIT, Z_LIMIT, Z_SCALE, Finding, rows, slower
+from collect_remote.sweeps.cells import Progress
+from collect_remote.sweeps.peers import MAD_FLOOR, MIN_PEERS, RATIO_LIMIT, Z_LIMIT, Z_SCALE, Finding, rows, slower
 
 FLEET = [f"ascend{number:02}" for number in range(1, 11)]
 

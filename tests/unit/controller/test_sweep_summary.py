@@ -17,8 +17,8 @@ import pytest
 import results
 from collect_remote import Profile, Request, collect, load_inventory
 from collect_remote.errors import CollectError, ProfileInvalid
-from collect_remote.sweep import summary
-from collect_remote.sweep.summary import MANY, SHOWN, summarize
+from collect_remote.sweeps import summary
+from collect_remote.sweeps.summary import MANY, SHOWN, summarize
 from harness import Tool
 from simhost import SimHost
 

@@ -12,18 +12,19 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..inventory import Host
 from ..request import Request
 
+T = TypeVar("T")
 # Of a cell's request, what does not change the profile, or has a place of its own in the cell.
 _NOT_OF_THE_RESULT = ("out", "wait", "timeout", "reconnect_for", "salvage", "host", "model")
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One profile of a sweep: what is asked of which host. `key` is its name in the sweep, `digest` what it stands for."""
+    """One profile of a sweep: what is asked of which host. `key`: its name there. `digest`: what it stands for."""
 
     key: str
     host: str
@@ -71,9 +72,8 @@ class Progress:
     due: float = 0.0
 
 
-def cell(host: Host, request: Request, tool: str, varied: Iterable[str] = ()) -> Cell:
-    """`tool`: the version of collect-remote and its agent. `varied`: fields of the request that tell cells apart."""
-    more = "".join(f" {name}={_text(getattr(request, name))}" for name in varied)
+def cell(host: Host, request: Request, tool: str, more: str = "") -> Cell:
+    """`tool`: the version of collect-remote and its agent. `more`: what tells the cell from others of the phase."""
     key = f"{request.host}/{request.model}/{request.phase or 'default'}{more}"
     return Cell(key, request.host, request.model, request, digest(host, request, tool))
 
@@ -81,7 +81,7 @@ def cell(host: Host, request: Request, tool: str, varied: Iterable[str] = ()) ->
 def digest(host: Host, request: Request, tool: str) -> str:
     """Of everything here that decides the result: the host, its model's parameters, the request, the tool.
 
-    A user's own adapter counts by its text. The releases on the host are known when it is surveyed: see `schedule.stale`.
+    A user's own adapter counts by its text. The releases on the host are known after a run: see `schedule.stale`.
     """
     said = {name: value for name, value in _plain(host).items() if name != "models"}
     asked = {name: value for name, value in _plain(request).items() if name not in _NOT_OF_THE_RESULT}
@@ -97,11 +97,7 @@ def _plain(thing: Any) -> dict[str, Any]:
     return {name.name: getattr(thing, name.name) for name in dataclasses.fields(thing)}
 
 
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def product(axes: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+def product(axes: Mapping[str, Iterable[T]]) -> list[dict[str, T]]:
     """Every combination, the last axis the quickest."""
     names = list(axes)
     return [dict(zip(names, values, strict=True)) for values in itertools.product(*axes.values())]

@@ -44,8 +44,12 @@ def counts(cells: Sequence[Progress]) -> dict[str, int]:
 
 
 def exit_code(cells: Sequence[Progress]) -> int:
-    """What was not run counts as not valid."""
-    return 0 if all(progress.state == "valid" for progress in cells) else NOT_ALL_VALID
+    """What was not run counts as not valid. Nothing valid at all, for one and the same reason, is that reason's end."""
+    if all(progress.state == "valid" for progress in cells):
+        return 0
+    codes = {(error(progress) or {}).get("exit_code") for progress in cells}
+    (code,) = codes if len(codes) == 1 else (None,)
+    return code or NOT_ALL_VALID
 
 
 def document(

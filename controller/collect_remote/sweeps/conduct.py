@@ -1,0 +1,221 @@
+"""Running the cells of a sweep: what the schedule says is begun, what comes back is written down, until all is done.
+
+One thread decides and writes; the cells run in others, or wherever an engine takes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import queue
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from collect_agent.events import Event
+
+from ..cancel import Cancel
+from ..errors import CollectError, Interrupted, RunFailed, Trouble
+from ..inventory import Host
+from ..pipeline import new_run_id
+from . import schedule
+from .cells import Outcome, Progress
+from .engines import Engine
+from .journal import Journal
+from .schedule import Limits
+from .work import Task, placed, told
+
+TICK_S = 0.2  # for whoever watches
+LEAVE_S = 60.0  # for cells that were asked to leave
+ONCE_MORE = ("connection", "transfer")  # a run may be there, whole, that we have only lost
+OVER_TIME = Trouble(
+    "cell-timeout",
+    RunFailed,
+    "not done after {seconds:g} s, and given up",
+    "`--cell-timeout` is over, whatever the cell was doing: the host is slow or hangs, or its devices were not free",
+    "see with `collect-remote runs` what is still there, or give cells more time",
+)
+QUIET = ("connect", "survey", "choose")  # stages in which there is nothing of ours on the host
+
+
+class Watch(Protocol):
+    """Whoever looks at a sweep, in the thread that conducts it."""
+
+    def began(self, one: Progress, /) -> None: ...
+    def event(self, key: str, event: Event, /) -> None: ...
+    def ended(self, one: Progress, again_in: float | None, /) -> None: ...
+    def tick(self, now: float, /) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One that is going on."""
+
+    future: Future[Outcome]
+    cancel: Cancel
+    until: float  # when it has had its time
+    stage: str = ""
+    over_time: bool = False
+
+
+class Conductor:
+    """Drives the cells of a journal. `hosts`: of the inventory, by name."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        hosts: Mapping[str, Host],
+        limits: Limits,
+        watch: Watch,
+        engine: Engine,
+    ) -> None:
+        self._journal, self._hosts, self._limits, self._watch = journal, hosts, limits, watch
+        self._engine = engine
+        self._profiles = (journal.directory / "profiles").absolute()
+        self._cells = {one.cell.key: one for one in journal.cells()}
+        self._running: dict[str, _Attempt] = {}
+        self._failures: Counter[str] = Counter()
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._look_at = 0.0  # when the schedule has to be asked again
+        self._due: float | None = None  # when a cell that waits may be tried again
+
+    def run(self, cancel: Cancel | None = None) -> list[Progress]:
+        """Every cell, when nothing can be done any more.
+
+        Interrupted by KeyboardInterrupt or `cancel`: cells that were running have stopped, and the journal says where
+        to go on. StorageError when it cannot be written.
+        """
+        try:
+            for one in self._every():
+                if one.state == "running":  # when its tool ended
+                    self._begin(one)
+            while self._plan():
+                self._next(cancel)
+            return self._every()
+        except KeyboardInterrupt as interrupt:
+            left = self._leave()
+            raise Interrupted(
+                f"interrupted: {left}; what is done is kept",
+                f"`collect-remote sweep --resume --dir {self._journal.directory}` goes on",
+            ) from interrupt
+        except BaseException:
+            self._leave()
+            raise
+
+    def _every(self) -> list[Progress]:
+        return list(self._cells.values())
+
+    def _plan(self) -> bool:
+        """Begin what can be begun; whether anything is left to wait for."""
+        now = time.time()
+        if now >= self._look_at:
+            for one in schedule.startable(self._every(), self._limits, now):
+                self._begin(one)
+            self._due = schedule.next_due(self._every(), self._limits, now)
+            self._look_at = float("inf") if self._due is None else self._due
+        return bool(self._running) or self._due is not None
+
+    def _next(self, cancel: Cancel | None) -> None:
+        """Whatever comes first: news of a cell, the time of one, somebody who wants to leave."""
+        with contextlib.suppress(queue.Empty):
+            self._inbox.get(timeout=max(0.01, min(TICK_S, self._look_at - time.time())))()
+            while True:
+                self._inbox.get_nowait()()
+        if cancel is not None:
+            cancel.sleep(0)
+        self._look_at_the_clock()
+        self._watch.tick(time.time())
+
+    def _begin(self, one: Progress) -> None:
+        """Under the id of the attempt before, where that may have left a run."""
+        key, host = one.cell.key, self._hosts[one.cell.host]
+        kinds = (one.outcome.error or {}).get("kinds", ()) if one.outcome and one.ended else ()
+        again = one.run_id is not None and (one.state == "running" or any(kind in ONCE_MORE for kind in kinds))
+        run_id = one.run_id if again and one.run_id else new_run_id()
+        if one.state != "running":
+            self._journal.begin(key, run_id)
+            one = dataclasses.replace(
+                one, state="running", attempts=one.attempts + 1, run_id=run_id, began=time.time(), ended=None
+            )
+        self._cells[key] = one
+        self._watch.began(one)
+        task, cancel = Task(host, placed(one.cell.request, self._profiles, run_id), run_id, again), Cancel()
+        future = self._engine.submit(task, functools.partial(self._hear, key), cancel)
+        until = time.time() + self._limits.timeout if self._limits.timeout else float("inf")
+        self._running[key] = _Attempt(future, cancel, until)
+        future.add_done_callback(lambda done: self._inbox.put(lambda: self._ended(key, done)))
+
+    def _hear(self, key: str, event: Event) -> None:
+        """In the cell's own thread."""
+        self._inbox.put(lambda: self._heard(key, event))
+
+    def _heard(self, key: str, event: Event) -> None:
+        if key in self._running:
+            self._running[key].stage = event["stage"]
+            self._watch.event(key, event)
+
+    def _ended(self, key: str, future: Future[Outcome]) -> None:
+        attempt = self._running.get(key)
+        if attempt is None or attempt.future is not future:
+            return  # given up before
+        outcome = future.result()
+        self._settle(key, self._over_time(key) if attempt.over_time and outcome.state != "valid" else outcome)
+
+    def _settle(self, key: str, outcome: Outcome) -> None:
+        """Write down how an attempt ended, and what that means for this cell and for others."""
+        del self._running[key]
+        self._look_at = 0.0
+        one, now = self._cells[key], time.time()
+        self._failures[key] += outcome.state == "failed"
+        state, due = schedule.after(outcome, self._failures[key], self._limits, now)
+        self._journal.end(key, outcome, state, due)
+        one = self._cells[key] = dataclasses.replace(one, state=state, due=due, ended=now, outcome=outcome)
+        self._watch.ended(one, due - now if state == "pending" and due else None)
+        for other in schedule.doomed(self._every(), one):
+            self._skip(other, schedule.given_up(outcome, key))
+        if state == "valid":
+            older = schedule.stale(self._every(), one)
+            self._journal.again(other.cell.key for other in older)
+            for other in older:
+                self._cells[other.cell.key] = dataclasses.replace(other, state="pending", due=0.0)
+
+    def _skip(self, one: Progress, outcome: Outcome) -> None:
+        self._journal.end(one.cell.key, outcome, "failed")
+        self._cells[one.cell.key] = dataclasses.replace(one, state="failed", outcome=outcome)
+
+    def _look_at_the_clock(self) -> None:
+        now = time.time()
+        for key, attempt in list(self._running.items()):
+            if now > attempt.until and not attempt.over_time:
+                attempt.over_time = True
+                attempt.cancel.set()
+            elif now > attempt.until + LEAVE_S:
+                self._settle(key, self._over_time(key))
+
+    def _over_time(self, key: str) -> Outcome:
+        error = OVER_TIME(seconds=self._limits.timeout)
+        error.stage = self._running[key].stage
+        return Outcome("failed", told(error, self._cells[key].cell.host))
+
+    def _leave(self) -> str:
+        """Have what is running stop, and wait for it; what has become of it, in words."""
+        for attempt in self._running.values():
+            attempt.cancel.set()
+        self._engine.stop()
+        until, asked = time.time() + LEAVE_S, len(self._running)
+        with contextlib.suppress(KeyboardInterrupt):
+            while self._busy() and time.time() < until:
+                with contextlib.suppress(queue.Empty, CollectError):  # of a journal that cannot be written
+                    self._inbox.get(timeout=TICK_S)()
+                self._watch.tick(time.time())
+        left = self._busy()
+        return f"{asked} cells were running" + (f", and {left} of them may still be" if left else " and were stopped")
+
+    def _busy(self) -> int:
+        """Cells that may have something on their host."""
+        return sum(attempt.stage not in QUIET for attempt in self._running.values())

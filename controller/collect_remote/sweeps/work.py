@@ -1,0 +1,94 @@
+"""One attempt at a cell: a plain function with plain data in and out, wherever it runs.
+
+It may be called again for an attempt that was begun before, by a tool that was killed or on a worker that was lost:
+then what that one has left is looked for first, published here or going on there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from collect_agent.events import Event
+
+from .. import manage
+from ..cancel import Cancel
+from ..errors import CollectError, Interrupted, internal
+from ..inventory import Host
+from ..pipeline import collect
+from ..profile import Profile
+from ..request import Request
+from .cells import Outcome
+from .summary import summarize
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to run, on which host, under which id; `request.out` is where its result goes.
+
+    again: it may have been begun before.
+    """
+
+    host: Host
+    request: Request
+    run_id: str
+    again: bool = False
+
+
+def perform(task: Task, on_event: Callable[[Event], None] | None = None, cancel: Cancel | None = None) -> Outcome:
+    """How it ended; nothing is raised."""
+    try:
+        profile = _earlier(task, on_event, cancel) if task.again else None
+        profile = profile or collect(task.request, task.host, on_event, cancel=cancel, run_id=task.run_id)
+        return Outcome(
+            "valid",
+            directory=str(profile.directory),
+            summary=summarize(profile),
+            versions=profile.manifest["versions"],
+        )
+    except Interrupted as error:
+        asked = cancel is not None and cancel.is_set
+        return Outcome("interrupted" if asked else "lost" if task.again else "failed", told(error, task.host.name))
+    except CollectError as error:
+        return Outcome("failed", told(error, task.host.name))
+    except KeyboardInterrupt as error:
+        return Outcome("interrupted", told(Interrupted(f"interrupted: {error}"), task.host.name))
+    except Exception as error:  # noqa: BLE001 - one cell must not end the sweep
+        return Outcome("failed", told(internal(error), task.host.name))
+
+
+def told(error: CollectError, host: str) -> dict[str, object]:
+    """An error as plain data, with the entries of its class and of those above, by which it may be tried again."""
+    error.host = error.host or host
+    kinds = [cls.kind_entry for cls in type(error).__mro__ if issubclass(cls, CollectError)]
+    return {**error.to_json(), "kinds": list(dict.fromkeys(kinds)), "exit_code": error.exit_code}
+
+
+def _earlier(task: Task, on_event: Callable[[Event], None] | None, cancel: Cancel | None) -> Profile | None:
+    """What came of the attempt before; None when there is nothing of it. The errors of `collect` when it failed."""
+    out = task.request.out
+    if out is not None and out.is_dir():
+        profile = Profile.at(out)
+        with contextlib.suppress(CollectError):  # it may have been removed there, and need not be
+            manage.clean(task.host, [task.run_id], results=True)
+        return profile
+    try:
+        return manage.attach(
+            *(task.host, task.run_id),
+            out=out,
+            reconnect_for=task.request.reconnect_for,
+            on_event=on_event,
+            cancel=cancel,
+        )
+    except CollectError as error:
+        if error.entry in (manage.NO_RUN.id, manage.NEVER_STARTED.id):
+            return None
+        raise
+
+
+def placed(request: Request, root: Path, run_id: str) -> Request:
+    """The request with a place for its result: as in `store`, below the directory of the sweep."""
+    return dataclasses.replace(request, out=root / request.host / request.model / run_id)

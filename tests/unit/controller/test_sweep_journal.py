@@ -1,0 +1,125 @@
+"""The journal: what it was told is there for whoever opens it next, whatever happened to the one before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collect_remote.errors import StorageError, UsageError
+from collect_remote.request import Request
+from collect_remote.sweeps.cells import Cell, Outcome, Progress
+from collect_remote.sweeps.journal import NAME, Journal, create
+
+ASKED = Request("a", "m", phase="decode", devices=("1", "logic:2"), steps=7)
+CELLS = [Cell("a/m/decode", "a", "m", ASKED, "d1"), Cell("b/m/decode", "b", "m", Request("b", "m"), "d2")]
+
+
+def known(directory: Path) -> dict[str, Progress]:
+    with Journal(directory, write=False) as journal:
+        return {one.cell.key: one for one in journal.cells()}
+
+
+def test_a_cell_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    create(tmp_path / "s", CELLS)
+    assert [one.cell for one in known(tmp_path / "s").values()] == CELLS
+
+
+def test_every_change_of_state_is_kept(tmp_path: Path) -> None:
+    create(tmp_path, CELLS)
+    lost, valid = Outcome("failed", {"message": "x"}), Outcome("valid", None, "d", {"step_ms": 1.5}, {"cann": "8"})
+    with Journal(tmp_path) as journal:
+        journal.begin("a/m/decode", "r1")
+        assert (known(tmp_path)["a/m/decode"].state, known(tmp_path)["a/m/decode"].run_id) == ("running", "r1")
+        journal.end("a/m/decode", lost, "pending", due=5.0)
+        assert known(tmp_path)["a/m/decode"].due == 5.0
+        journal.begin("a/m/decode", "r2")
+        journal.end("a/m/decode", valid, "valid")
+        journal.end("b/m/decode", lost, "failed")
+        attempts = journal.attempts("a/m/decode")
+    one, other = known(tmp_path).values()
+    assert (one.state, one.attempts, one.run_id, one.outcome) == ("valid", 2, "r2", valid)
+    assert (other.state, other.attempts, other.outcome) == ("failed", 0, lost)
+    assert [(past.run_id, past.outcome) for past in attempts] == [("r1", lost), ("r2", valid)]
+
+
+def test_what_stands_for_something_else_is_run_anew_and_the_old_is_kept(tmp_path: Path) -> None:
+    create(tmp_path, CELLS)
+    with Journal(tmp_path) as journal:
+        journal.begin("a/m/decode", "r1")
+        journal.end("a/m/decode", Outcome("valid"), "valid")
+        journal.replace(Cell("a/m/decode", "a", "m", ASKED, "changed"))
+        fresh = known(tmp_path)["a/m/decode"]
+        assert (fresh.state, fresh.attempts, fresh.cell.digest, fresh.outcome) == ("pending", 0, "changed", None)
+        assert [past.run_id for past in journal.attempts("a/m/decode")] == ["r1"]
+        journal.again(["a/m/decode"])
+    assert len(known(tmp_path)) == 2
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    create(tmp_path, CELLS)
+    with Journal(tmp_path), pytest.raises(UsageError, match="another process works on the sweep"):
+        Journal(tmp_path)
+    with Journal(tmp_path):
+        pass
+
+
+def test_a_sweep_is_not_begun_twice(tmp_path: Path) -> None:
+    create(tmp_path, CELLS)
+    with pytest.raises(UsageError, match="there is a sweep in"):
+        create(tmp_path, CELLS[:1])
+    assert len(known(tmp_path)) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == [NAME]
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be read as one" * 50])
+def test_a_damaged_journal_is_told(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / NAME).write_bytes(content)
+    with pytest.raises(StorageError, match=r"the journal .* cannot be used"):
+        Journal(tmp_path)
+    with pytest.raises(UsageError, match="there is no sweep"):
+        Journal(tmp_path / "elsewhere")
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from collect_remote.sweeps.cells import Outcome
+from collect_remote.sweeps.journal import Journal
+with Journal(Path(sys.argv[1])) as journal:
+    while True:
+        journal.begin("a/m/decode", "r")
+        print("begun", flush=True)
+        journal.end("a/m/decode", Outcome("failed", {"message": "x" * 5000}), "pending")
+        print("ended", flush=True)
+"""
+
+
+def test_killed_at_any_moment_it_knows_what_it_was_told(tmp_path: Path) -> None:
+    create(tmp_path, CELLS)
+    for number in range(6):
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(3 + 7 * number)]
+        process.send_signal(signal.SIGKILL)
+        rest = process.stdout.read().splitlines(keepends=True)
+        process.wait()
+        process.stdout.close()
+        begun = len([line for line in said + rest if line == "begun\n"])
+        before = known(tmp_path)["a/m/decode"]
+        with Journal(tmp_path) as journal:
+            attempts = journal.attempts("a/m/decode")
+            mine = attempts[-begun:] if begun else []
+            assert len(mine) == begun
+            assert all(one.ended for one in attempts[:-1])
+            if before.state == "running":
+                journal.end("a/m/decode", Outcome("lost"), "pending")

@@ -1,0 +1,132 @@
+"""Which cells a sweep has: the command line, a matrix file, the models of the hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collect_remote import commands
+from collect_remote.arguments import parser
+from collect_remote.errors import UsageError
+from collect_remote.inventory import load
+from collect_remote.sweeps.cells import Cell
+from collect_remote.sweeps.plan import cells_of
+
+INVENTORY = """
+all:
+  vars:
+    models:
+      llama: {adapter: llama, layers: 1}
+      other: {adapter: llama, layers: 2}
+      flux: {adapter: diffusers, path: /m}
+  children:
+    a2:
+      hosts:
+        ascend[01:02]:
+    a3:
+      hosts:
+        ascend03: {models: {flux: }}
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inventory.yaml").write_text(INVENTORY)
+    return tmp_path
+
+
+def cells(*words: str, matrix: str = "") -> tuple[Cell, ...]:
+    if matrix:
+        Path("matrix.yaml").write_text(matrix)
+        words = (*words, "--matrix", "matrix.yaml")
+    options = parser().parse_args(["sweep", *words])
+    return commands._cells(options, load("inventory.yaml"))
+
+
+def keys(found: tuple[Cell, ...]) -> list[str]:
+    return [one.key for one in found]
+
+
+def test_hosts_models_and_phases(here: Path) -> None:
+    found = cells("--hosts", "a2", "--models", "llama,other", "--phases", "prefill", "--phases", "decode")
+    assert len(found) == 8
+    assert keys(found)[:2] == ["ascend01/llama/prefill", "ascend02/llama/prefill"]
+    assert keys(found) == keys(cells_of(load("inventory.yaml"), "a2", ["llama", "other"], ["prefill", "decode"]))
+
+
+def test_a_host_that_lacks_a_model_has_no_cell_of_it(here: Path) -> None:
+    assert keys(cells("--models", "flux,llama")) == [
+        *("ascend01/flux/default", "ascend02/flux/default"),
+        *("ascend01/llama/default", "ascend02/llama/default", "ascend03/llama/default"),
+    ]
+    with pytest.raises(UsageError, match="host ascend03 has no model 'flux'"):
+        cells("--hosts", "a3", "--models", "flux")
+    with pytest.raises(UsageError, match="model flux has no decode"):
+        cells("--models", "flux", "--phases", "decode")
+
+
+def test_a_matrix_varies_every_option(here: Path) -> None:
+    found = cells(
+        "--warmup-steps=3",
+        "--level=2",
+        matrix="hosts: ascend01\nmodels: llama\nphases: [decode]\nsteps: [10, 50]\nlevel: 1\nkeep-raw: [true, false]\n",
+    )
+    assert keys(found) == [
+        f"ascend01/llama/decode steps={steps} keep-raw={raw}" for steps in (10, 50) for raw in ("on", "off")
+    ]
+    assert {(one.request.level, one.request.warmup_steps) for one in found} == {(1, 3)}
+    assert [(one.request.steps, one.request.keep_raw) for one in found][:2] == [(10, True), (10, False)]
+
+
+def test_some_are_left_out_and_some_are_added(here: Path) -> None:
+    matrix = """
+models: [llama, other]
+phases: [prefill, decode]
+exclude: [{model: other, phase: decode}, {host: ascend03, phase: decode}]
+include: [{model: llama, phase: both, steps: 20}, {host: ascend01, model: flux}]
+"""
+    found = keys(cells(matrix=matrix))
+    assert [key for key in found if "other" in key] == [f"ascend0{n}/other/prefill" for n in (1, 2, 3)]
+    assert [key for key in found if "/decode" in key] == ["ascend01/llama/decode", "ascend02/llama/decode"]
+    assert "ascend03/llama/both steps=20" in found
+    assert [key for key in found if "flux" in key] == ["ascend01/flux/default"]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ("stesp: 5", r"matrix.yaml:1:1: a matrix has no 'stesp'"),
+        ("steps: []", r"matrix.yaml:1:8: an empty list leaves no cell"),
+        ("steps: [5, 5]", r"matrix.yaml:1:8: steps has the same value twice"),
+        ("steps: {a: 1}", r"matrix.yaml:1:8: a value must be a word or a number, not a mapping"),
+        ("steps: many", r"matrix: argument --steps: invalid int value: 'many'"),
+        ("exclude: {model: x}", r"matrix.yaml:1:10: this must be a list"),
+        ("exclude: [{modle: x}]", r"matrix.yaml:1:12: there is no 'modle' in a cell"),
+        ("models: llama\nexclude: [{model: llama}]", r"the sweep has no cells"),
+        ("models: llama\ninclude: [{model: llama}]", r"the sweep has the cell 'ascend01/llama/default' 2 times"),
+        ("- a", r"matrix.yaml:1:1: this must be a mapping, not a list"),
+        ("", r"the matrix is empty"),
+    ],
+)
+def test_mistakes_of_a_matrix(here: Path, matrix: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        cells(matrix=matrix or "\n")
+
+
+def test_a_cell_is_the_same_as_long_as_what_decides_its_result_is(here: Path) -> None:
+    def digests(old: str = "", new: str = "", *words: str) -> list[str]:
+        assert old in INVENTORY
+        Path("inventory.yaml").write_text(INVENTORY.replace(old, new) if old else INVENTORY)
+        return [one.digest for one in cells("--models", "llama", *words)]
+
+    first = digests()
+    assert digests() == first
+    assert digests("", "", "--wait", "5m", "--timeout", "2h") == first
+    assert digests("layers: 2", "layers: 3") == first  # of the other model
+    assert not set(digests("layers: 1", "layers: 9")) & set(first)
+    assert not set(digests("", "", "--level", "2")) & set(first)
+    changed = digests("ascend[01:02]:", "ascend[01:02]: {env: {A: '1'}}")
+    assert changed[:2] != first[:2]
+    assert changed[2] == first[2]

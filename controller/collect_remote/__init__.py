@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from .inventory import Host, Inventory, ModelSpec
     from .inventory import load as load_inventory
     from .manage import Cleaned, attach, clean, runs, stop
-    from .pipeline import Preview, collect, deploy_agent, devices, preview, start
+    from .pipeline import Preview, collect, deploy_agent, devices, new_run_id, preview, start
     from .profile import Profile
     from .request import Request
     from .run import Run
+    from .sweeps.cells import Outcome
     from .sweeps.plan import cells_of
     from .sweeps.schedule import Limits
     from .sweeps.whole import Sweep, sweep
+    from .sweeps.work import Task, perform
     from .wire import Listed
 
 __version__ = "0.1.0"
@@ -39,11 +41,13 @@ __all__ = [
     "Limits",
     "Listed",
     "ModelSpec",
+    "Outcome",
     "Preview",
     "Profile",
     "Request",
     "Run",
     "Sweep",
+    "Task",
     "Verdict",
     "attach",
     "cells_of",
@@ -52,6 +56,8 @@ __all__ = [
     "deploy_agent",
     "devices",
     "load_inventory",
+    "new_run_id",
+    "perform",
     "preview",
     "runs",
     "start",
@@ -62,11 +68,13 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(("Device", "Verdict"), "devices"),
     **dict.fromkeys(("Host", "Inventory", "ModelSpec"), "inventory"),
-    **dict.fromkeys(("Preview", "collect", "deploy_agent", "devices", "preview", "start"), "pipeline"),
+    **dict.fromkeys(("Preview", "collect", "deploy_agent", "devices", "new_run_id", "preview", "start"), "pipeline"),
     **dict.fromkeys(("Cleaned", "attach", "clean", "runs", "stop"), "manage"),
     **dict.fromkeys(("Sweep", "sweep"), "sweeps.whole"),
+    **dict.fromkeys(("Task", "perform"), "sweeps.work"),
     "Cancel": "cancel",
     "Limits": "sweeps.schedule",
+    "Outcome": "sweeps.cells",
     "Listed": "wire",
     "cells_of": "sweeps.plan",
     "Profile": "profile",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import manifests
+import sweeps
 from harness import Tool, command_line, gone, leases
 from simhost import SimHost
 
@@ -93,11 +94,12 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def tool(tmp_path: Path, client_home: Path) -> Iterator[Tool]:
-    """The tool in a directory of its own; what it published there by the end of a test is as the schema says."""
+    """The tool in a directory of its own; what it published there by the end of a test is as the schemas say."""
     directory = tmp_path / "here"
     directory.mkdir()
     yield Tool(directory)
     manifests.check_published(directory)
+    sweeps.check_written(directory)
 
 
 @pytest.fixture

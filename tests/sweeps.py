@@ -31,6 +31,7 @@ ERROR = {
     "entry": "unreachable",
     "stage": "connect",
     "host": "",
+    "exit_code": 3,
 }
 
 
@@ -61,7 +62,7 @@ def valid(
     return dataclasses.replace(began, state="valid", ended=1000.0 + seconds, outcome=outcome)
 
 
-def failed(progress: Progress, seconds: float = 3.0, state: str = "failed", **error: str) -> Progress:
+def failed(progress: Progress, seconds: float = 3.0, state: str = "failed", **error: Any) -> Progress:
     told = {**ERROR, "host": progress.cell.host, **error}
     outcome = Outcome("failed", {**told, "kinds": [told["entry"], "connection"]})
     return dataclasses.replace(running(progress), state=state, ended=1000.0 + seconds, outcome=outcome)
@@ -120,3 +121,9 @@ def check(document: Any) -> None:
     validator = Draft202012Validator(manifests.closed(json.loads(SCHEMA.read_text())))
     error = best_match(validator.iter_errors(document))
     assert error is None, f"{error.json_path}: {error.message[:500]}"
+
+
+def check_written(directory: Path) -> None:
+    """Every sweep.json below `directory`."""
+    for path in directory.rglob("sweep.json"):
+        check(json.loads(path.read_text()))

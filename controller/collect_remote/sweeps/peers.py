@@ -31,9 +31,16 @@ RELEASES = ("cann", "torch", "torch_npu", "transformers", "diffusers")  # those 
 _NOT_COMPARED = ("host", "out", "wait", "timeout", "reconnect_for", "salvage")  # of a request
 
 
+class Figure(NamedTuple):
+    """What was measured; one that does not `matter` is there for others to be held against."""
+
+    value: float
+    matters: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One profile: whose it is, whom it may be compared with (`group`), and `figures`, {(what, unit): value}."""
+    """One profile: whose it is, whom it may be compared with (`group`), and `figures`, {(what, unit): figure}."""
 
     host: str
     key: str
@@ -43,7 +50,7 @@ class Row:
     device: str | None
     group: Hashable
     releases: tuple[str | None, ...]
-    figures: Mapping[tuple[str, str], float]
+    figures: Mapping[tuple[str, str], Figure]
     free_pct: float | None = None
 
 
@@ -116,13 +123,15 @@ def _row(progress: Progress, profile: Mapping[str, Any]) -> Row:
     )
 
 
-def _figures(profile: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+def _figures(profile: Mapping[str, Any]) -> dict[tuple[str, str], Figure]:
     kinds = profile["steps"]
-    figures = {(f"{kind} step" if len(kinds) > 1 else "step", "ms"): of["median_ms"] for kind, of in kinds.items()}
+    figures = {
+        (f"{kind} step" if len(kinds) > 1 else "step", "ms"): Figure(steps["median_ms"])
+        for kind, steps in kinds.items()
+    }
     for kernel in profile["kernels"]["top"] if profile["kernels"] else ():
-        collective = kernel["core"] in COMMUNICATION_CORES or kernel["name"].startswith("hcom_")
-        if not collective and (kernel["share_pct"] or 0) >= SHARE_PCT:
-            figures[kernel["name"], "us"] = kernel["mean_us"]
+        if not (kernel["core"] in COMMUNICATION_CORES or kernel["name"].startswith("hcom_")):
+            figures[kernel["name"], "us"] = Figure(kernel["mean_us"], (kernel["share_pct"] or 0) >= SHARE_PCT)
     return figures
 
 
@@ -145,8 +154,8 @@ def slower(rows: Iterable[Row]) -> list[Finding]:
 class _Pool:
     """What some hosts have measured of one figure. `hosts`: how many there are, with and without it."""
 
-    def __init__(self, measured: Iterable[tuple[float, Row]], hosts: int) -> None:
-        self._ordered = sorted((value, row.host) for value, row in measured)
+    def __init__(self, measured: Iterable[tuple[float, str]], hosts: int) -> None:
+        self._ordered = sorted(measured)
         self._rows = Counter(host for _, host in self._ordered)
         self._hosts = hosts
 
@@ -180,9 +189,9 @@ def _pools(group: Sequence[Row]) -> _Pools:
     for row in group:
         for releases in (row.releases, None):
             hosts[releases].add(row.host)
-            for figure, value in row.figures.items():
-                measured[figure, releases].append((value, row))
-    return {(figure, releases): _Pool(of, len(hosts[releases])) for (figure, releases), of in measured.items()}
+            for what, figure in row.figures.items():
+                measured[what, releases].append((figure.value, row.host))
+    return {(what, releases): _Pool(of, len(hosts[releases])) for (what, releases), of in measured.items()}
 
 
 class _Outlier(NamedTuple):
@@ -199,7 +208,9 @@ class _Outlier(NamedTuple):
 def _judge(row: Row, pools: _Pools) -> tuple[int, list[_Outlier]]:
     """How many of its figures could be compared, and those that stand out."""
     compared, found = 0, []
-    for (what, unit), value in row.figures.items():
+    for (what, unit), (value, matters) in row.figures.items():
+        if not matters:
+            continue
         alike, all_of_them = pools[(what, unit), row.releases], pools[(what, unit), None]
         pool = alike if alike.peers(row.host) else all_of_them
         peers = pool.peers(row.host)

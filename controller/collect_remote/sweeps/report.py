@@ -110,8 +110,8 @@ def seconds(progress: Progress) -> float | None:
 
 
 def error(progress: Progress) -> Mapping[str, Any] | None:
-    """Of the last attempt that has ended; a valid cell has none."""
-    return progress.outcome.error if progress.outcome and progress.state != "valid" else None
+    """Of the last attempt that has ended."""
+    return progress.outcome.error if progress.outcome else None
 
 
 def csv_text(cells: Sequence[Progress], findings: Sequence[Finding]) -> str:

@@ -115,6 +115,8 @@ def test_time_left_is_at_least_what_the_last_one_takes() -> None:
         made.ended(sweeps.valid(progress, seconds=100), None)
     assert made.seconds_left(START + 9) == pytest.approx(100)
     assert made.seconds_left(START + 1000) == 0
+    made.began(sweeps.pending("late"), START + 1000)
+    assert made.seconds_left(START + 1000) == pytest.approx(100), "two are running, and one of them is due"
 
 
 def test_a_sweep_that_is_resumed_knows_what_there_is() -> None:

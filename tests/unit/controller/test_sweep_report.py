@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import errno
 import io
 import json
@@ -88,6 +89,13 @@ def test_the_document_has_every_cell_and_its_state() -> None:
     (slow,) = made["slower"]
     assert (slow["host"], slow["what"]) == ("ascend04", "most figures")
     assert {one["key"] for one in slow["evidence"]} == {"ascend04/llama/decode"}
+
+
+def test_an_attempt_that_goes_on_has_not_taken_any_time_yet() -> None:
+    again = dataclasses.replace(sweeps.running(sweeps.failed(sweeps.pending())), ended=900.0)
+    (cell,) = document([again])["cells"]
+    assert (cell["attempts"], cell["began"], cell["seconds"]) == (2, 1000.0, None)
+    assert cell["error"]["entry"] == "unreachable", "of the attempt before"
 
 
 def test_all_valid_is_ok() -> None:
@@ -197,7 +205,9 @@ def test_the_last_line_the_document_and_the_exit_code_agree(states: list[str]) -
     cells = [make[state](sweeps.pending(f"h{n}")) for n, state in enumerate(states)]
     made, line = document(cells), last_line(cells)
     good = states.count("valid")
-    assert (made["exit_code"] == 0) == made["ok"] == (good == len(states)) == (not line.startswith("FAILED"))
+    code = 0 if good == len(states) else 3 if states.count("failed") == len(states) else 9
+    assert made["exit_code"] == code
+    assert made["ok"] == (code == 0) == (good == len(states)) == (not line.startswith("FAILED"))
     assert line.startswith(
         f"{good} of {len(states)}" if made["ok"] else f"FAILED {len(states) - good} of {len(states)}"
     )

@@ -35,7 +35,7 @@ class Board:
         self.running: dict[str, Running] = {}
         self.most = 0  # that were running at once
         self._states: dict[str, str] = {}
-        self._took: list[float] = []  # seconds of those that have ended, ascending
+        self._took: list[float] = []  # seconds of those that are valid, ascending: a refusal takes none
         for progress in cells:
             self._set(progress, progress.state)
 
@@ -63,7 +63,7 @@ class Board:
 
     def _set(self, progress: Progress, state: str) -> None:
         self._states[progress.cell.key] = state if state in ENDED else "waiting"
-        if state in ENDED and progress.began is not None and progress.ended is not None:
+        if state == "valid" and progress.began is not None and progress.ended is not None:
             bisect.insort(self._took, progress.ended - progress.began)
 
     def totals(self, now: float) -> str:
@@ -73,7 +73,7 @@ class Board:
         return f"{', '.join(parts)}; {'?' if left is None else span(left)} left"
 
     def seconds_left(self, now: float) -> float | None:
-        """By the median of the cells that have ended, and as many at once as there were; None before the first."""
+        """By the median of the valid cells, and as many at once as there were; None before the first."""
         if not self._took:
             return None
         median = statistics.median(self._took)

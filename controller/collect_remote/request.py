@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ AIC_METRICS = (
 EXPORTS = ("text", "db")
 DEVICE = re.compile(r"(?:logic:)?[0-9]{1,9}|[0-9]{1,9}\.[0-9]{1,9}")
 
+_PARSER = threading.Lock()  # that of Python 3.11 counts its depth for all threads together (CPython gh-106905)
 MOST_NAMES = 16  # a name may stand for several chips, and every way to pick one each is tried
 
 
@@ -145,7 +147,8 @@ def kinds(model: ModelSpec) -> set[str]:
     if model.adapter is None or not model.adapter.endswith(".py"):
         return {"forward"} if model.adapter == "diffusers" else {"prefill", "decode"}
     try:
-        tree = ast.parse(adapter_source(Path(model.adapter)), model.adapter)
+        with _PARSER:
+            tree = ast.parse(adapter_source(Path(model.adapter)), model.adapter)
     except (SyntaxError, ValueError, OSError) as error:
         raise UsageError(f"cannot read the adapter of model {model.name}: {error}", "mend the file") from error
     defined = _global_names(tree.body)

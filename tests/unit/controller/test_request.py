@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from collect_remote.cli import main
 from collect_remote.errors import UsageError
 from collect_remote.inventory import Host, ModelSpec, load
+from collect_remote.parallel import in_background
 from collect_remote.request import Request, adapter_source, default_steps, kinds, window
 from collect_remote.routes import template
 
@@ -184,3 +187,24 @@ def test_one_device_is_one_process() -> None:
     plan = template.plan(ask(), window(ask(), model("llama")), model("llama"))
     assert plan.argv == ("{python}", "{agent}", "work", "{run}")
     assert plan.expected["ranks"] == [0]
+
+
+def test_adapters_are_read_in_many_threads(tmp_path: Path) -> None:
+    """Sweeps do; Python 3.11 itself cannot parse in several at once, when the garbage collector lets another in."""
+    file = tmp_path / "deep.py"
+    file.write_text(
+        "def load(device, options): ...\nforward = load\n" + ("x = " + "[" * 30 + "1" + "]" * 30 + "\n") * 50
+    )
+    model, thresholds = ModelSpec("deep", str(file), None, {}), gc.get_threshold()
+
+    def lets_another_in(phase: str, info: dict[str, int]) -> None:
+        time.sleep(0)
+
+    gc.callbacks.append(lets_another_in)
+    gc.set_threshold(20, 1000, 1000)
+    try:
+        asked = [in_background(lambda: kinds(model)) for _ in range(8)]
+        assert [answer.result() for answer in asked] == [{"forward"}] * 8
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(lets_another_in)

@@ -21,6 +21,8 @@ import pytest
 from collect_agent.archive import check_archive
 from collect_remote import Cancel, Limits, Profile, cells_of, load_inventory, sweep
 from collect_remote.errors import Interrupted
+from collect_remote.sweeps import live, whole
+from collect_remote.sweeps.engines import Elsewhere
 from harness import Outcome, Tool, leases
 from simhost import SimHost
 
@@ -302,3 +304,33 @@ def test_any_executor_takes_the_cells(
     assert done.ok, done.text
     assert len(results(tool)) == 4
     assert not list(done.directory.glob(".sweep-*"))
+
+
+def test_results_come_back_from_where_the_directory_is_not_seen(
+    two: tuple[SimHost, SimHost], tool: Tool, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tool.directory)
+    known = load_inventory("inventory.yaml")
+    place = whole.begin(cells_of(known, models=["one"]), "far")
+    with ProcessPoolExecutor(2) as executor, Elsewhere(executor, place) as engine:
+        engine.mark.unlink()
+        done = whole.go_on(place, known, Limits(), live.view, engine)
+    assert done.ok, done.text
+    for one in done.cells:
+        assert one.outcome is not None
+        assert one.outcome.directory is not None
+        assert Path(one.outcome.directory).is_relative_to(place.absolute())
+        assert Profile.at(one.outcome.directory).verdict == "valid"
+    assert sorted(path.name for path in Path(one.outcome.directory).iterdir()) == [
+        *("manifest.json", "profile_l1.tar.gz", "run.log"),
+    ]
+
+
+def test_what_is_not_valid_is_not_counted_as_such(host: Start, tool: Tool) -> None:
+    """A host whose profile fails its checks after everything else went well."""
+    tool.inventory(host(), host("ascend02", env={"SIMHOST_LIGHT_FAULTS": "no_prof_dir"}))
+    done = tool("sweep", "--phases", "decode")
+    assert done.status == 9
+    assert done.out.splitlines()[-1].startswith("FAILED 1 of 2 cells")
+    said = tool("sweep", "status", "--json").document
+    assert (said["ok"], said["exit_code"], said["counts"]["failed"]) == (False, 9, 1)

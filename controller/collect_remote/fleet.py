@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import deploy
-from .devices import Verdict, Wish, verdicts
+from .devices import Seen, Verdict, Wish, verdicts
 from .errors import CollectError, internal
+from .glance import glance
 from .inventory import Host
 from .parallel import at_once
 from .remote import Remote
@@ -47,7 +48,7 @@ class Fleet:
             if not remote.is_open:
                 remote.close()
                 remote.open()
-            return Answer(name, verdicts(survey(remote, remote.host, deploy.build().name), self._wish))
+            return Answer(name, verdicts(_seen(remote), self._wish))
         except CollectError as error:
             error.host = error.host or name
             return Answer(name, error=error)
@@ -56,6 +57,10 @@ class Fleet:
             unexpected = internal(error)
             unexpected.host = name
             return Answer(name, error=unexpected)
+
+
+def _seen(remote: Remote) -> Seen:
+    return glance(remote, remote.host) or survey(remote, remote.host, deploy.build().name)
 
 
 def worst(answers: Sequence[Answer]) -> int:

@@ -1,0 +1,170 @@
+"""The devices of a host and nothing else, by bash and npu-smi alone: a fraction of what the survey costs the host.
+
+It sees what `collect_agent.npu.look` sees, as long as npu-smi shows its table; whatever else there is to be said is
+left to the survey, which is asked then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from collect_agent.events import MARK
+from collect_agent.npu.look import CONTAINER_MARKS, USUAL_FOLDERS
+
+from .inventory import Host
+from .remote import Remote
+from .shape import misfit, printable
+from .survey import PATIENCE_S
+from .survey_script import environment
+from .survey_shape import NPU
+from .survey_troubles import complaint
+
+NPU_SMI_S = 10  # a host on which it takes longer is surveyed, with more patience
+
+OURS = "npu-smi"  # what the guard calls it, where a script of `setup` has its path
+
+# Texts are led by a line that says which, and followed by one of ours.
+_FUNCTIONS = r"""
+cr_npu_smi() { # its path -> REPLY
+    local IFS=: folder
+    set -f
+    for folder in $PATH USUAL_FOLDERS; do
+        REPLY=${folder:+$folder/npu-smi}
+        [ ! -f "$REPLY" ] || [ ! -x "$REPLY" ] || { set +f; return 0; }
+    done
+    set +f
+    return 1
+}
+cr_in_container() { # ROOT: whether its runtime numbers the devices anew
+    local mark point rest line
+    for mark in CONTAINER_MARKS; do [ ! -e "$1/$mark" ] || return 0; done
+    while read -r line; do
+        [[ ! $line =~ docker|kubepods|containerd|lxc ]] || return 0
+    done <"$1/proc/1/cgroup"
+    while IFS= read -r -d '' line; do
+        [[ $line != container=?* ]] || return 0
+    done <"$1/proc/1/environ"
+    while read -r _ _ _ _ point rest; do
+        [[ $point != / || ! $rest =~ ' - overlay '.*(docker|kubepods|containerd|/containers/|lxc) ]] || return 0
+    done <"$1/proc/self/mountinfo"
+    return 1
+} 2>/dev/null
+cr_owners() { # TABLE: user, kernel's name and pid of every process in it that there is here
+    local pid name line pids=()
+    while IFS='|' read -r _ _ pid _; do
+        pid=${pid//[[:space:]]}
+        [[ ! $pid =~ ^[0-9]{1,9}$ ]] || [ ! -r "/proc/$pid/comm" ] || pids+=("/proc/$pid")
+    done <<<"${1#*Process id}"
+    [ ${#pids[@]} = 0 ] || stat -c '%U %n' "${pids[@]}" 2>/dev/null | while read -r line pid; do
+        read -r name <"$pid/comm" && [ "$line" != UNKNOWN ] && cr_tell owner "${pid##*/} $line $name"
+    done 2>/dev/null
+}
+cr_look() {
+    local table mapping
+    export LC_ALL=C LD_LIBRARY_PATH=$cr_libraries_of_driver$LD_LIBRARY_PATH
+    exec 3< <(exec "$1" info -m </dev/null 2>&1)
+    table=$("$1" info </dev/null 2>&1) || return
+    cr_tell info
+    printf %s "$table"
+    IFS= read -r -d '' -u 3 mapping
+    cr_tell mapping
+    printf %s "$mapping"
+    cr_owners "$table"
+    cr_tell seen
+}
+cr_glance() {
+    local guard
+    cr_npu_smi || return
+    cr_tell npu-smi "$REPLY"
+    [ -z "${ASCEND_RT_VISIBLE_DEVICES+set}" ] || cr_tell visible "$ASCEND_RT_VISIBLE_DEVICES"
+    ! cr_in_container "" || cr_tell container
+    cr_guard OURS NPU_SMI_S <&0 &
+    guard=$!
+    disown
+    cr_look "$REPLY"
+    kill "$guard"
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """What `Facts` says of the devices, in the same words."""
+
+    npu: Mapping[str, Any]
+    visible_devices: str | None
+    box_document: None = None
+
+
+def glance(remote: Remote, host: Host) -> Glimpse | None:
+    """Ask the host; None where it takes a survey to say what there is.
+
+    EnvironmentUnfit when a script of `setup` is missing or never ends.
+    """
+    if host.container:
+        return None
+    with remote.stream(script(host)) as stream:
+        return understood(line.decode("utf-8", "replace") for line in stream.lines(PATIENCE_S))
+
+
+def script(host: Host) -> str:
+    return f"{environment(host)}\n{functions()}\ncr_glance"
+
+
+def functions() -> str:
+    lists = {"USUAL_FOLDERS": " ".join(USUAL_FOLDERS), "CONTAINER_MARKS": " ".join(CONTAINER_MARKS)}
+    text = _FUNCTIONS
+    for name, value in {**lists, "NPU_SMI_S": str(NPU_SMI_S), "OURS": OURS}.items():
+        text = text.replace(name, value)
+    return text
+
+
+def understood(lines: Iterable[str]) -> Glimpse | None:
+    """The glimpse in what the script prints; None when it did not come to its end, or there is no table. Pure.
+
+    EnvironmentUnfit for what the survey would say as well.
+    """
+    said: dict[str, str] = {}
+    owners: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
+    for word, detail, text in _parts(lines):
+        if word == "seen":
+            break
+        if detail != OURS and (unfit := complaint(word, printable(detail), "", "on the host")) is not None:
+            raise unfit
+        if word == "owner":
+            pid, user, name = (*detail.split(" ", 2), "", "")[:3]
+            owners[pid] = [user, name]
+        said[word] = printable(detail)
+        texts[word] = text
+    else:
+        return None
+    info = texts.get("info", [])
+    if not any("Bus-Id" in line for line in info):
+        return None
+    npu = {
+        "npu_smi": said.get("npu-smi"),
+        "in_container": "container" in said,
+        "info": [0, "\n".join(info)],
+        "mapping": [0, "\n".join(texts.get("mapping", []))],
+        "owners": owners,
+    }
+    return None if misfit(npu, NPU) is not None else Glimpse(npu, said.get("visible"))
+
+
+def _parts(lines: Iterable[str]) -> Iterator[tuple[str, str, list[str]]]:
+    """(word, what stands behind it, the lines up to the next) of every line of ours."""
+    part: tuple[str, str, list[str]] | None = None
+    for line in lines:
+        before, mark, answer = line.partition(MARK)
+        if mark:
+            if part:
+                yield part
+            word, _, detail = answer.partition(" ")
+            part = (word, detail, [])
+            if word == "seen":
+                yield part
+        elif part:
+            part[2].append(printable(before))

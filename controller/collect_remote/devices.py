@@ -16,8 +16,11 @@ from collect_agent.npu.judge import NO_WISH, Verdict, Wish
 from .errors import EnvironmentUnfit, one_line, translated
 from .shape import Maybe, misfit, printable
 
-NUMBERS = dict.fromkeys(("npu", "chip", "logic", "phy", "utilisation_pct"), Maybe(int))
-MEMORY = dict.fromkeys(("memory_used_mb", "memory_total_mb"), Maybe(float))
+FIGURES: dict[str, Any] = {
+    **dict.fromkeys(("npu", "chip", "logic", "phy", "utilisation_pct"), Maybe(int)),
+    **dict.fromkeys(("memory_used_mb", "memory_total_mb"), Maybe(float)),
+}
+WORDS = ("name", "health", "doubt")
 
 
 class Seen(Protocol):
@@ -46,14 +49,16 @@ def _interpreted(seen: Mapping[str, Any]) -> list[Device]:
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise _strange(repr(error)) from error
     for device in devices:
-        if misfit(dataclasses.asdict(device), {**NUMBERS, **MEMORY}) is not None:
+        if misfit({name: getattr(device, name) for name in FIGURES}, FIGURES) is not None:
             raise _strange(repr(device))
-    return [
-        dataclasses.replace(
-            device, name=printable(device.name), health=printable(device.health), doubt=printable(device.doubt)
-        )
-        for device in devices
-    ]
+    return [_readable(device) for device in devices]
+
+
+def _readable(device: Device) -> Device:
+    words = {name: printable(getattr(device, name)) for name in WORDS}
+    return (
+        device if all(getattr(device, name) == words[name] for name in WORDS) else dataclasses.replace(device, **words)
+    )
 
 
 def _strange(what: str) -> EnvironmentUnfit:

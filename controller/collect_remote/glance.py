@@ -52,13 +52,14 @@ cr_in_container() { # ROOT: whether its runtime numbers the devices anew
     return 1
 } 2>/dev/null
 cr_owners() { # TABLE: user, kernel's name and pid of every process in it that there is here
-    local pid name line pids=()
-    while IFS='|' read -r _ _ pid _; do
-        pid=${pid//[[:space:]]}
-        [[ ! $pid =~ ^[0-9]{1,9}$ ]] || [ ! -r "/proc/$pid/comm" ] || pids+=("/proc/$pid")
-    done <<<"${1#*Process id}"
-    [ ${#pids[@]} = 0 ] || stat -c '%U %n' "${pids[@]}" 2>/dev/null | while read -r line pid; do
-        read -r name <"$pid/comm" && [ "$line" != UNKNOWN ] && cr_tell owner "${pid##*/} $line $name"
+    local third begun= pids=() user name
+    while IFS='|' read -r _ _ third _; do
+        third=${third//[[:space:]]}
+        [ "$third" != Processid ] || begun=1
+        [[ -z $begun || ! $third =~ ^[0-9]{1,9}$ ]] || [ ! -r "/proc/$third/comm" ] || pids+=("/proc/$third")
+    done <<<"$1"
+    [ ${#pids[@]} = 0 ] || stat -c '%U %n' "${pids[@]}" 2>/dev/null | while read -r user third; do
+        read -r name <"$third/comm" && [ "$user" != UNKNOWN ] && cr_tell owner "${third##*/} $user $name"
     done 2>/dev/null
 }
 cr_look() {

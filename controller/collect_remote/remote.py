@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import socket
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +26,7 @@ from .parallel import in_background
 from .transports import Channel, Connection, Login, Lost
 
 if TYPE_CHECKING:
+    from .doors import Ahead
     from .ssh_config import Hop
 
 LONGEST_LINE = 8 * 1024 * 1024  # bytes; ours are shorter by far
@@ -33,6 +34,7 @@ SEND_TIMEOUT_S = 60.0
 STATUS_TIMEOUT_S = 30.0
 SETTLE_S = 1.0  # after which the end of a connection is known, when the end of what it carried is
 FURTHER_S = 60.0  # for a container's engine, on a busy host
+BY_PARAMIKO = f"{__package__}.transports.by_paramiko"
 
 
 class Stream:
@@ -332,13 +334,21 @@ def _connect(host: Host) -> Connection:
         from .transports import by_openssh
 
         return by_openssh.connect(host)
-    from .ssh_config import dial, route
+    from .ssh_config import route
 
-    def on_our_way() -> tuple[list[Hop], Future[socket.socket] | None]:
-        hops = route(host)
-        return hops, None if hops[0].proxy_command else in_background(lambda: dial(hops[0]))
+    if BY_PARAMIKO in sys.modules:
+        from .transports import by_paramiko
 
-    way = in_background(on_our_way)  # which takes about as long as the import
+        return by_paramiko.connect(route(host), None)
+    way = in_background(lambda: _on_our_way(host))  # which takes about as long as the import
     from .transports import by_paramiko
 
     return by_paramiko.connect(*way.result())
+
+
+def _on_our_way(host: Host) -> tuple[list[Hop], Future[Ahead] | None]:
+    from .doors import dial_ahead
+    from .ssh_config import route
+
+    hops = route(host)
+    return hops, None if hops[0].proxy_command else in_background(lambda: dial_ahead(hops[0]))

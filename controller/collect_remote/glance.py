@@ -16,17 +16,20 @@ from collect_agent.npu.look import CONTAINER_MARKS, USUAL_FOLDERS
 from .inventory import Host
 from .remote import Remote
 from .shape import misfit, printable
-from .survey import PATIENCE_S
-from .survey_script import environment
+from .survey_script import FUNCTIONS, loaded
 from .survey_shape import NPU
 from .survey_troubles import complaint
 
+PATIENCE_S = 90.0
 NPU_SMI_S = 10  # a host on which it takes longer is surveyed, with more patience
 
 OURS = "npu-smi"  # what the guard calls it, where a script of `setup` has its path
 
 # Texts are led by a line that says which, and followed by one of ours.
 _FUNCTIONS = r"""
+cr_tell() { # what went wrong; the rest is for the survey
+    case $1 in hangs | no-setup) printf '\n%s%s\n' "$cr_mark" "$*" ;; esac
+}
 cr_npu_smi() { # its path -> REPLY
     local IFS=: folder
     set -f
@@ -58,29 +61,32 @@ cr_owners() { # TABLE: user, kernel's name and pid of every process in it that t
         [ "$third" != Processid ] || begun=1
         [[ -z $begun || ! $third =~ ^[0-9]{1,9}$ ]] || [ ! -r "/proc/$third/comm" ] || pids+=("/proc/$third")
     done <<<"$1"
-    [ ${#pids[@]} = 0 ] || stat -c '%U %n' "${pids[@]}" 2>/dev/null | while read -r user third; do
-        read -r name <"$third/comm" && [ "$user" != UNKNOWN ] && cr_tell owner "${third##*/} $user $name"
-    done 2>/dev/null
-}
-cr_look() {
+    [ ${#pids[@]} != 0 ] || return
+    while read -r user third; do
+        read -r name <"$third/comm" && [ "$user" != UNKNOWN ] && cr_say owner "${third##*/} $user $name"
+    done < <(stat -c '%U %n' "${pids[@]}")
+} 2>/dev/null
+cr_look() { # NPU-SMI
     local table mapping
     export LC_ALL=C LD_LIBRARY_PATH=$cr_libraries_of_driver$LD_LIBRARY_PATH
     exec 3< <(exec "$1" info -m </dev/null 2>&1)
     table=$("$1" info </dev/null 2>&1) || return
-    cr_tell info
-    printf %s "$table"
+    cr_say info "" "$table"
     IFS= read -r -d '' -u 3 mapping
-    cr_tell mapping
-    printf %s "$mapping"
+    cr_say mapping "" "$mapping"
     cr_owners "$table"
-    cr_tell seen
+    cr_say seen
+    printf %s "$cr_said"
+}
+cr_say() { # WORD [DETAIL [TEXT]]: for the end; every packet by itself would cost more than what is in it
+    cr_said+=$'\n'"$cr_mark$1 $2"$'\n'"$3"
 }
 cr_glance() {
-    local guard
+    local guard cr_said=
     cr_npu_smi || return
-    cr_tell npu-smi "$REPLY"
-    [ -z "${ASCEND_RT_VISIBLE_DEVICES+set}" ] || cr_tell visible "$ASCEND_RT_VISIBLE_DEVICES"
-    ! cr_in_container "" || cr_tell container
+    cr_say npu-smi "$REPLY"
+    [ -z "${ASCEND_RT_VISIBLE_DEVICES+set}" ] || cr_say visible "$ASCEND_RT_VISIBLE_DEVICES"
+    ! cr_in_container "" || cr_say container
     cr_guard OURS NPU_SMI_S <&0 &
     guard=$!
     disown
@@ -111,7 +117,7 @@ def glance(remote: Remote, host: Host) -> Glimpse | None:
 
 
 def script(host: Host) -> str:
-    return f"{environment(host)}\n{functions()}\ncr_glance"
+    return f"{FUNCTIONS}\n{functions()}\n{loaded(host)}\ncr_glance"
 
 
 def functions() -> str:

@@ -29,6 +29,7 @@ ALGORITHMS = {
     "keys": "hostkeyalgorithms",
     "pubkeys": "pubkeyacceptedalgorithms",
 }
+RESTRICTED = "(restricted)"  # no keyword of ssh: the kinds of which ssh_config names some
 _FORMER_NAMES = {"pubkeyacceptedkeytypes": "pubkeyacceptedalgorithms"}  # until OpenSSH 8.5
 # What the fallback honours, or what makes no difference to us: everything else gets a warning.
 _HONOURED = {
@@ -67,7 +68,8 @@ def _answers(ssh: str, *options: str) -> Answers:
         if result.returncode:
             raise _rejected(name, result.stderr, user_config())
         account = pwd.getpwuid(os.getuid()).pw_dir
-        return _parsed(result.stdout.replace(account + "/.ssh/", "~/.ssh/")), result.stderr
+        settings = _parsed(result.stdout.replace(account + "/.ssh/", "~/.ssh/"))
+        return {**settings, RESTRICTED: _restricted(settings, _defaults(ssh))}, result.stderr
 
     return Answers(ask, user_config())
 
@@ -85,15 +87,11 @@ def config_options() -> list[str]:
 
 def restrictions(settings: Settings) -> dict[str, tuple[str, ...]]:
     """The algorithms that ssh_config itself names, by kind; ssh's own defaults restrict nobody."""
-    ssh = shutil.which("ssh")
-    if ssh is None:
-        return {}
-    defaults = _defaults(ssh)
-    return {
-        kind: tuple(settings[keyword][0].split(","))
-        for kind, keyword in ALGORITHMS.items()
-        if keyword in settings and settings[keyword] != defaults.get(keyword)
-    }
+    return {kind: tuple(settings[ALGORITHMS[kind]][0].split(",")) for kind in settings.get(RESTRICTED, [])}
+
+
+def _restricted(settings: Settings, defaults: Settings) -> list[str]:
+    return [kind for kind, word in ALGORITHMS.items() if word in settings and settings[word] != defaults.get(word)]
 
 
 @functools.lru_cache(maxsize=1)

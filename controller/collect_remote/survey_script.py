@@ -31,7 +31,7 @@ HANGS_S = 60  # a script that is sourced
 LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
 # The names are led by cr_: what is sourced has names of its own.
-_FUNCTIONS = r"""
+FUNCTIONS = r"""
 cr_tell() { printf '\n%s%s\n' "$cr_mark" "$*"; }
 cr_append() { # NAME FOLDERS: those of them that the list NAME does not have yet, behind the others
     local IFS=: folder
@@ -129,7 +129,8 @@ def script(host: Host, agent: str) -> str:
     named = home_quoted(host.python) if host.python else "''"
     models = " ".join(shlex.quote(path) for path in model_paths(host))
     return f"""
-{environment(host)}
+{FUNCTIONS}
+{loaded(host)}
 cr_probe() {{ # PYTHON REASON
     "$1" - "$cr_mark" {workdir} {shlex.quote(agent)} {named} "$2" {models} <<'PROBE'
 {probe.survey()}
@@ -139,13 +140,12 @@ PROBE
 """
 
 
-def environment(host: Host) -> str:
-    """The functions, and after them the environment of a run."""
+def loaded(host: Host) -> str:
+    """By these functions, the environment of a run."""
     return f"""
 {PLAIN_SHELL}
 exec {INPUT}<&0
 cr_mark={shlex.quote(MARK)}
-{_FUNCTIONS}
 {_setup(host)}
 cr_driver
 {_exports(host)}

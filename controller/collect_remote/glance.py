@@ -54,17 +54,19 @@ cr_in_container() { # ROOT: whether its runtime numbers the devices anew
     done <"$1/proc/self/mountinfo"
     return 1
 } 2>/dev/null
-cr_owners() { # TABLE: user, kernel's name and pid of every process in it that there is here
-    local third begun= pids=() user name
-    while IFS='|' read -r _ _ third _; do
-        third=${third//[[:space:]]}
-        [ "$third" != Processid ] || begun=1
-        [[ -z $begun || ! $third =~ ^[0-9]{1,9}$ ]] || [ ! -r "/proc/$third/comm" ] || pids+=("/proc/$third")
+cr_owners() { # TABLE: pid, user and kernel's name of every process in it that there is here
+    local line number begun= processes=() user name
+    while read -r line; do
+        case $line in *"Process id"*) begun=1 ;; *"No running"*) continue ;; esac
+        [[ $begun && $line == *[0-9]* ]] || continue
+        for number in ${line//|/ }; do # some are pids
+            [[ ! $number =~ ^[0-9]{1,9}$ ]] || [ ! -r "/proc/$number/comm" ] || processes+=("/proc/$number")
+        done
     done <<<"$1"
-    [ ${#pids[@]} != 0 ] || return
-    while read -r user third; do
-        read -r name <"$third/comm" && [ "$user" != UNKNOWN ] && cr_say owner "${third##*/} $user $name"
-    done < <(stat -c '%U %n' "${pids[@]}")
+    [ ${#processes[@]} != 0 ] || return
+    while read -r user line; do
+        read -r name <"$line/comm" && [ "$user" != UNKNOWN ] && cr_say owner "${line##*/} $user $name"
+    done < <(stat -c '%U %n' "${processes[@]}")
 } 2>/dev/null
 cr_look() { # NPU-SMI
     local table mapping
@@ -162,16 +164,15 @@ def understood(lines: Iterable[str]) -> Glimpse | None:
 
 
 def _parts(lines: Iterable[str]) -> Iterator[tuple[str, str, list[str]]]:
-    """(word, what stands behind it, the lines up to the next) of every line of ours."""
-    part: tuple[str, str, list[str]] | None = None
+    """(word, what stands behind it, the lines up to the next) of every line of ours, `seen` being the last."""
+    word, detail, text = "", "", list[str]()
     for line in lines:
         before, mark, answer = line.partition(MARK)
-        if mark:
-            if part:
-                yield part
-            word, _, detail = answer.partition(" ")
-            part = (word, detail, [])
-            if word == "seen":
-                yield part
-        elif part:
-            part[2].append(printable(before))
+        if not mark:
+            text.append(printable(before))
+            continue
+        yield word, detail, text
+        (word, _, detail), text = answer.partition(" "), []
+        if word == "seen":
+            break
+    yield word, detail, text

@@ -79,6 +79,8 @@ class Answers:
 
     def _kind(self, name: str, said: Said) -> object:
         """What the answer depends on; None for what has to be asked for by itself."""
+        if name in _names(said.get("-J", "")):
+            return None
         matched = self._blocks.kind(name) if self._blocks else None
         if matched is None or not all(
             plain.fullmatch(said[option]) for option, plain in _PLAIN_VALUES.items() if option in said
@@ -89,7 +91,10 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The parts of the files that ssh has read, as far as they tell names apart. `stamp`: of which state they are."""
+    """The parts of the files that ssh has read, as far as they tell names apart.
+
+    `addresses`: the hosts in them that are the answer for others. `stamp`: of which state the files are.
+    """
 
     patterns: frozenset[str]
     addresses: frozenset[str]
@@ -139,10 +144,15 @@ def _takes(line: str, patterns: set[str], addresses: set[str]) -> bool:
     if keyword == "host":
         patterns.update(word.removeprefix("!") for word in words.split())
         return not re.search(r"[\"'\\]", words)
-    if keyword == "hostname":
-        addresses.add(words.strip().strip("\"'").lower())
+    if keyword in ("hostname", "proxyjump"):
+        addresses.update(_names(words))
     strange = keyword == "match" or keyword.startswith(("canonical", '"'))
     return not strange and ("%" not in words or keyword in _TOKENS_DO_NO_HARM)
+
+
+def _names(words: str) -> set[str]:
+    """The hosts in an address, or in a list of jump hosts: what ssh says of one of them may be that it is a circle."""
+    return set(re.split(r"[\s,@:\[\]\"']+", words.lower()))
 
 
 def for_another(settings: Settings, asked: str, name: str, said: Said) -> Settings:

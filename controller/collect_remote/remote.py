@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ SEND_TIMEOUT_S = 60.0
 STATUS_TIMEOUT_S = 30.0
 SETTLE_S = 1.0  # after which the end of a connection is known, when the end of what it carried is
 FURTHER_S = 60.0  # for a container's engine, on a busy host
-BY_PARAMIKO = f"{__package__}.transports.by_paramiko"
+_IMPORTED = threading.Event()  # paramiko and what needs it
 
 
 class Stream:
@@ -334,15 +334,15 @@ def _connect(host: Host) -> Connection:
         from .transports import by_openssh
 
         return by_openssh.connect(host)
-    from .ssh_config import route
-
-    if BY_PARAMIKO in sys.modules:
+    if _IMPORTED.is_set():
+        from .ssh_config import route
         from .transports import by_paramiko
 
         return by_paramiko.connect(route(host), None)
     way = in_background(lambda: _on_our_way(host))  # which takes about as long as the import
     from .transports import by_paramiko
 
+    _IMPORTED.set()
     return by_paramiko.connect(*way.result())
 
 

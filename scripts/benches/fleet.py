@@ -25,7 +25,7 @@ from simhost import SimHost
 
 HOSTS = 100
 PEERS = Path(__file__).with_name("peers")
-BIN = Path(sys.executable).parents[2] / "fleet-peers" / "bin"
+PEERS_PYTHON = Path(sys.executable).parents[2] / "fleet-peers" / "bin" / "python"
 TOOL = Path(sys.executable).with_name("collect-remote")
 COMMAND = "npu-smi info; npu-smi info -m"
 OURS, ANSIBLE, PARALLEL_SSH = "collect-remote devices", "ansible -m raw", "parallel-ssh"
@@ -90,15 +90,39 @@ def contenders(root: Path, hosts: Sequence[SimHost]) -> dict[str, Side]:
     of_ssh = {"ANSIBLE_SSH_ARGS": "-o ControlMaster=no", "ANSIBLE_HOME": str(root / "ansible")}
     return {
         OURS: Side([TOOL, "devices", "--hosts", "all", "--json", "--inventory", inventory], {}, all_told),
-        "asyncssh": Side([BIN / "python", PEERS / "by_asyncssh.py", plain, known, forks, COMMAND], {}, all_printed),
-        PARALLEL_SSH: Side([BIN / "python", PEERS / "by_parallel_ssh.py", plain, forks, COMMAND], {}, all_printed),
+        "asyncssh": Side([PEERS_PYTHON, PEERS / "by_asyncssh.py", plain, known, forks, COMMAND], {}, all_printed),
+        PARALLEL_SSH: Side([PEERS_PYTHON, PEERS / "by_parallel_ssh.py", plain, forks, COMMAND], {}, all_printed),
         "pyinfra exec": Side(
-            [BIN / "pyinfra", "-y", "--parallel", forks, PEERS / "hosts_of_pyinfra.py", "exec", "--", COMMAND],
+            [
+                PEERS_PYTHON,
+                PEERS_PYTHON.with_name("pyinfra"),
+                "-y",
+                "--parallel",
+                forks,
+                PEERS / "hosts_of_pyinfra.py",
+                "exec",
+                "--",
+                COMMAND,
+            ],
             of_pyinfra,
             all_printed,
         ),
         ANSIBLE: Side(
-            [BIN / "ansible", "-i", ansible, "-f", forks, "-m", "raw", "-a", COMMAND, "all"], of_ssh, all_printed
+            [
+                PEERS_PYTHON,
+                PEERS_PYTHON.with_name("ansible"),
+                "-i",
+                ansible,
+                "-f",
+                forks,
+                "-m",
+                "raw",
+                "-a",
+                COMMAND,
+                "all",
+            ],
+            of_ssh,
+            all_printed,
         ),
     }
 

@@ -248,10 +248,11 @@ def _transport(hop: Hop, known_kinds: set[str], wire: Overheard) -> paramiko.Tra
     )
     wire.settimeout(LOOK_S)
     transport.banner_timeout = hop.connect_timeout
-    transport.handshake_timeout = HANDSHAKE_S
+    packetizer: Any = transport.packetizer
+    packetizer.start_handshake = lambda _: None  # a thread for a time-out that `start_client` has as well
     transport.auth_timeout = AUTH_TIMEOUT_S
     transport.channel_timeout = CHANNEL_TIMEOUT_S
-    transport.packetizer.REKEY_BYTES = REKEY_BYTES
+    packetizer.REKEY_BYTES = REKEY_BYTES
     security = transport.get_security_options()
     security.ciphers = sorted(security.ciphers, key=lambda cipher: cipher not in FAST_CIPHERS)
     # A key of type ssh-rsa signs as rsa-sha2-512 or rsa-sha2-256.

@@ -1,4 +1,4 @@
-"""The devices of a host and nothing else, by bash and npu-smi alone: a fraction of what the survey costs the host.
+"""The devices of a host and nothing else, by bash and npu-smi alone: half of what the survey costs the host.
 
 It sees what `collect_agent.npu.look` sees, as long as npu-smi shows its table; whatever else there is to be said is
 left to the survey, which is asked then.

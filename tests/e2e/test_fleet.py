@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 import yaml
 
+from collect_remote import parallel
 from collect_remote.devices import Wish
 from collect_remote.doors import AT_A_DOOR
 from collect_remote.fleet import Answer, Fleet
 from collect_remote.inventory import Host, load
-from collect_remote.parallel import AT_ONCE
 from simhost import SimHost, keys
 from simhost.link import Link
 from simhost.strangers import silent_server, web_server
 
 Start = Callable[..., SimHost]
-MANY = 30
+MANY, AT_ONCE = 24, 6
 
 
 @pytest.fixture(params=["paramiko", "openssh"])
@@ -89,7 +89,10 @@ def warm(host: Start, known: Callable[..., list[Host]]) -> Iterator[SimHost]:
     yield ascend
 
 
-def test_as_many_connections_as_are_asked_at_once(warm: SimHost, known: Callable[..., list[Host]]) -> None:
+def test_as_many_connections_as_are_asked_at_once(
+    warm: SimHost, known: Callable[..., list[Host]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "AT_ONCE", AT_ONCE)
     before = held()
     with Link(warm.address, warm.port) as link:
         hosts = known({f"ascend{n:02}": {**warm.inventory_entry(), "port": link.port} for n in range(MANY)})

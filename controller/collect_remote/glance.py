@@ -13,22 +13,33 @@ from typing import Any
 from collect_agent.events import MARK
 from collect_agent.npu.look import CONTAINER_MARKS, USUAL_FOLDERS
 
+from .environment import PLAIN_SHELL
 from .inventory import Host
 from .remote import Remote
 from .shape import misfit, printable
 from .survey_script import FUNCTIONS, loaded
 from .survey_shape import NPU
-from .survey_troubles import complaint
 
 PATIENCE_S = 90.0
-NPU_SMI_S = 10  # a host on which it takes longer is surveyed, with more patience
-
-OURS = "npu-smi"  # what the guard calls it, where a script of `setup` has its path
+LONGEST_S = 15  # a host on which all of it takes longer is surveyed, with more patience
 
 # Texts are led by a line that says which, and followed by one of ours.
 _FUNCTIONS = r"""
-cr_tell() { # what went wrong; the rest is for the survey
-    case $1 in hangs | no-setup) printf '\n%s%s\n' "$cr_mark" "$*" ;; esac
+cr_tell() { :; } # what is wrong as well is for the survey to tell
+cr_guarded() { # FUNCTION: ended, with all that it has started, when nobody listens any more or it takes too long
+    local cr_watching
+    cr_guard "$1" LONGEST_S <&0 &
+    cr_watching=$!
+    disown
+    "$1"
+    kill "$cr_watching"
+}
+cr_use() { # SCRIPT: as in the survey, with one guard for all
+    local cr_libraries=$LD_LIBRARY_PATH cr_modules=$PYTHONPATH
+    . "$1" </dev/null >/dev/null 2>&1
+    set +eufvxC
+    cr_append LD_LIBRARY_PATH "$cr_libraries"
+    cr_append PYTHONPATH "$cr_modules"
 }
 cr_npu_smi() { # its path -> REPLY
     local IFS=: folder
@@ -55,14 +66,15 @@ cr_in_container() { # ROOT: whether its runtime numbers the devices anew
     return 1
 } 2>/dev/null
 cr_owners() { # TABLE: pid, user and kernel's name of every process in it that there is here
-    local line number begun= processes=() user name
-    while read -r line; do
-        case $line in *"Process id"*) begun=1 ;; *"No running"*) continue ;; esac
-        [[ $begun && $line == *[0-9]* ]] || continue
+    local lines line index number processes=() user name
+    mapfile -t lines <<<"$1"
+    for ((index = ${#lines[@]} - 1; index >= 0; index--)); do # they are the last of it
+        line=${lines[index]}
+        case $line in *"Process id"*) break ;; *"No running"*) continue ;; esac
         for number in ${line//|/ }; do # some are pids
             [[ ! $number =~ ^[0-9]{1,9}$ ]] || [ ! -r "/proc/$number/comm" ] || processes+=("/proc/$number")
         done
-    done <<<"$1"
+    done
     [ ${#processes[@]} != 0 ] || return
     while read -r user line; do
         read -r name <"$line/comm" && [ "$user" != UNKNOWN ] && cr_say owner "${line##*/} $user $name"
@@ -84,16 +96,12 @@ cr_say() { # WORD [DETAIL [TEXT]]: for the end; every packet by itself would cos
     cr_said+=$'\n'"$cr_mark$1 $2"$'\n'"$3"
 }
 cr_glance() {
-    local guard cr_said=
+    local cr_said=
     cr_npu_smi || return
     cr_say npu-smi "$REPLY"
     [ -z "${ASCEND_RT_VISIBLE_DEVICES+set}" ] || cr_say visible "$ASCEND_RT_VISIBLE_DEVICES"
     ! cr_in_container "" || cr_say container
-    cr_guard OURS NPU_SMI_S <&0 &
-    guard=$!
-    disown
     cr_look "$REPLY"
-    kill "$guard"
 }
 """
 
@@ -108,10 +116,7 @@ class Glimpse:
 
 
 def glance(remote: Remote, host: Host) -> Glimpse | None:
-    """Ask the host; None where it takes a survey to say what there is.
-
-    EnvironmentUnfit when a script of `setup` is missing or never ends.
-    """
+    """Ask the host; None where it takes a survey to say what there is, or what is wrong."""
     if host.container:
         return None
     with remote.stream(script(host)) as stream:
@@ -119,30 +124,25 @@ def glance(remote: Remote, host: Host) -> Glimpse | None:
 
 
 def script(host: Host) -> str:
-    return f"{FUNCTIONS}\n{functions()}\n{loaded(host)}\ncr_glance"
+    return f"{PLAIN_SHELL}\n{FUNCTIONS}\n{functions()}\ncr_ask() {{\n{loaded(host)}\ncr_glance\n}}\ncr_guarded cr_ask"
 
 
 def functions() -> str:
     lists = {"USUAL_FOLDERS": " ".join(USUAL_FOLDERS), "CONTAINER_MARKS": " ".join(CONTAINER_MARKS)}
     text = _FUNCTIONS
-    for name, value in {**lists, "NPU_SMI_S": str(NPU_SMI_S), "OURS": OURS}.items():
+    for name, value in {**lists, "LONGEST_S": str(LONGEST_S)}.items():
         text = text.replace(name, value)
     return text
 
 
 def understood(lines: Iterable[str]) -> Glimpse | None:
-    """The glimpse in what the script prints; None when it did not come to its end, or there is no table. Pure.
-
-    EnvironmentUnfit for what the survey would say as well.
-    """
+    """The glimpse in what the script prints; None when it did not come to its end, or there is no table. Pure."""
     said: dict[str, str] = {}
     owners: dict[str, list[str]] = {}
     texts: dict[str, list[str]] = {}
     for word, detail, text in _parts(lines):
         if word == "seen":
             break
-        if detail != OURS and (unfit := complaint(word, printable(detail), "", "on the host")) is not None:
-            raise unfit
         if word == "owner":
             pid, user, name = (*detail.split(" ", 2), "", "")[:3]
             owners[pid] = [user, name]

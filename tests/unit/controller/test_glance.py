@@ -12,7 +12,7 @@ import pytest
 from collect_agent.events import MARK
 from collect_agent.npu.interpret import interpret
 from collect_agent.npu.look import look
-from collect_remote.glance import functions, understood
+from collect_remote.glance import LONGEST_S, functions, understood
 from collect_remote.survey_script import FUNCTIONS
 from container_traces import TRACES
 from harness import gone
@@ -100,6 +100,15 @@ def test_what_is_no_table_is_left_to_the_survey(table: str, npu_smi: Callable[[s
     assert understood(glanced()) is None
 
 
+def test_one_that_takes_too_long_is_ended(npu_smi: Callable[[str, str], None], tmp_path: Path) -> None:
+    npu_smi(f"echo $$ >> {tmp_path}/pids; exec sleep 60", f"echo $$ >> {tmp_path}/pids; exec sleep 60")
+    limited = functions().replace(f'cr_guard "$1" {LONGEST_S}', 'cr_guard "$1" 1')
+    assert limited != functions()
+    assert understood(glanced(f"{limited}\ncr_guarded cr_glance")) is None
+    pids = (tmp_path / "pids").read_text().split()
+    assert gone(lambda: [int(pid) for pid in pids if Path("/proc", pid).exists()])
+
+
 def test_no_npu_smi_is_left_to_the_survey() -> None:
     assert understood(glanced("PATH=/nowhere; cr_glance")) is None
 
@@ -109,13 +118,7 @@ def test_one_that_hangs_ends_with_its_reader(hangs: str, npu_smi: Callable[[str,
     hang = f"echo $$ >> {tmp_path}/pids; exec sleep 60"
     npu_smi(hang if hangs == "info" else "echo Bus-Id", hang if hangs == "-m" else ":")
     started = time.monotonic()
-    assert understood(glanced(wait_s=0.5)) is None
+    assert understood(glanced("cr_guarded cr_glance", wait_s=0.5)) is None
     assert time.monotonic() - started < 8
     pids = (tmp_path / "pids").read_text().split()
     assert gone(lambda: [int(pid) for pid in pids if Path("/proc", pid).exists()])
-
-
-def test_what_the_survey_says_of_setup_is_said_at_once() -> None:
-    with pytest.raises(Exception, match=r"cannot read /no/env\.sh on the host"):
-        understood([f"{MARK}no-setup /no/env.sh"])
-    assert understood([f"{MARK}hangs npu-smi"]) is None

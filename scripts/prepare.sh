@@ -100,3 +100,10 @@ prepare_bench() {
         quietly "$ROOT/.venv/bench/bin/python" -m pip install "$ROOT" 'fabric >=3.2,<4'
     quietly "$ROOT/.venv/bench/bin/python" -m pip install --force-reinstall --no-deps "$ROOT"
 }
+
+# .venv/fleet-peers: what else asks many hosts at once
+prepare_fleet_peers() {
+    local wanted=$ROOT/scripts/benches/peers/requirements.txt
+    make_venv "$ROOT/.venv/fleet-peers"
+    once "$ROOT/.venv/fleet-peers/.installed" "$wanted" -- quietly "$ROOT/.venv/fleet-peers/bin/python" -m pip install -r "$wanted"
+}

@@ -147,7 +147,7 @@ def devices(options: argparse.Namespace) -> int:
         raise UsageError("--map-file goes with --from-file", "leave it out: a host is asked for its own")
     from .fleet import Fleet
 
-    with Fleet(_hosts(options), wish) as fleet:
+    with Fleet(_hosts(options), wish, again=options.watch is not None) as fleet:
         if options.watch is None:
             return _show_devices(fleet.ask(), options)
         return _watch_devices(fleet, options)

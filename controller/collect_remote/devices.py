@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from collect_agent.npu import choice
 from collect_agent.npu.choice import Group
@@ -15,13 +15,28 @@ from collect_agent.npu.judge import NO_WISH, Verdict, Wish
 
 from .errors import EnvironmentUnfit, one_line, translated
 from .shape import Maybe, misfit, printable
-from .survey import Facts
 
-NUMBERS = dict.fromkeys(("npu", "chip", "logic", "phy", "utilisation_pct"), Maybe(int))
-MEMORY = dict.fromkeys(("memory_used_mb", "memory_total_mb"), Maybe(float))
+FIGURES: dict[str, Any] = {
+    **dict.fromkeys(("npu", "chip", "logic", "phy", "utilisation_pct"), Maybe(int)),
+    **dict.fromkeys(("memory_used_mb", "memory_total_mb"), Maybe(float)),
+}
+WORDS = ("name", "health", "doubt")
 
 
-def verdicts(facts: Facts, wish: Wish = NO_WISH) -> tuple[Verdict, ...]:
+class Seen(Protocol):
+    """What was seen of a host's NPUs: of `survey.Facts`, which describes it, or of `glance.Glimpse`."""
+
+    @property
+    def npu(self) -> Mapping[str, Any]: ...
+
+    @property
+    def visible_devices(self) -> str | None: ...
+
+    @property
+    def box_document(self) -> Mapping[str, Any] | None: ...
+
+
+def verdicts(facts: Seen, wish: Wish = NO_WISH) -> tuple[Verdict, ...]:
     """The verdict on every NPU of the host, in npu-smi's order. EnvironmentUnfit when npu-smi does not tell them."""
     with translated():
         return judge_for(_interpreted(facts.npu), wish, facts.visible_devices, facts.box_document)
@@ -34,14 +49,16 @@ def _interpreted(seen: Mapping[str, Any]) -> list[Device]:
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise _strange(repr(error)) from error
     for device in devices:
-        if misfit(dataclasses.asdict(device), {**NUMBERS, **MEMORY}) is not None:
+        if misfit({name: getattr(device, name) for name in FIGURES}, FIGURES) is not None:
             raise _strange(repr(device))
-    return [
-        dataclasses.replace(
-            device, name=printable(device.name), health=printable(device.health), doubt=printable(device.doubt)
-        )
-        for device in devices
-    ]
+    return [_readable(device) for device in devices]
+
+
+def _readable(device: Device) -> Device:
+    words = {name: printable(getattr(device, name)) for name in WORDS}
+    return (
+        device if all(getattr(device, name) == words[name] for name in WORDS) else dataclasses.replace(device, **words)
+    )
 
 
 def _strange(what: str) -> EnvironmentUnfit:

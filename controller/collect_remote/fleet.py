@@ -1,17 +1,16 @@
-"""The devices of many hosts, asked at once: one connection a host, kept for the next time."""
+"""The devices of many hosts, asked at once: one connection a host, which may be kept for the next time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import deploy
-from .devices import Verdict, Wish, verdicts
+from .devices import Seen, Verdict, Wish, verdicts
 from .errors import CollectError, internal
+from .glance import glance
 from .inventory import Host
 from .parallel import at_once
 from .remote import Remote
-from .survey import survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +23,14 @@ class Answer:
 
 
 class Fleet:
-    """Hosts whose devices are asked for, once or again and again. Use as a context manager."""
+    """Hosts whose devices are asked for. Use as a context manager.
 
-    def __init__(self, hosts: Sequence[Host], wish: Wish) -> None:
+    `again`: more than once, with connections that stay; else there are never more of them than hosts are asked at once.
+    """
+
+    def __init__(self, hosts: Sequence[Host], wish: Wish, *, again: bool = False) -> None:
         self._remotes = [Remote(host) for host in hosts]
-        self._wish = wish
+        self._wish, self._again = wish, again
 
     def __enter__(self) -> Fleet:
         return self
@@ -47,7 +49,7 @@ class Fleet:
             if not remote.is_open:
                 remote.close()
                 remote.open()
-            return Answer(name, verdicts(survey(remote, remote.host, deploy.build().name), self._wish))
+            return Answer(name, verdicts(_seen(remote), self._wish))
         except CollectError as error:
             error.host = error.host or name
             return Answer(name, error=error)
@@ -56,6 +58,18 @@ class Fleet:
             unexpected = internal(error)
             unexpected.host = name
             return Answer(name, error=unexpected)
+        finally:
+            if not self._again:
+                remote.close()
+
+
+def _seen(remote: Remote) -> Seen:
+    if (seen := glance(remote, remote.host)) is not None:
+        return seen
+    from . import deploy  # what few hosts need, none waits for
+    from .survey import survey
+
+    return survey(remote, remote.host, deploy.build().name)
 
 
 def worst(answers: Sequence[Answer]) -> int:

@@ -113,7 +113,7 @@ def _of_file(
     path: Path, held: dict[bytes, Any], certificates: Sequence[Path]
 ) -> list[tuple[str, paramiko.PKey | Encrypted]]:
     """What a named file stands for: certificates and key of the agent, taken out of `held`, or its own."""
-    public = public_half(path)
+    public = public_half(path) if held else None
     key = held.pop(public, None) if public else None
     if public is None or key is None:
         return list(_with_certificates(str(path), private_key(path), certificates))

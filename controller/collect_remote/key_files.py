@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 from pathlib import Path
 
 import paramiko
@@ -40,7 +41,7 @@ def private_key(path: Path) -> paramiko.PKey:
         return opened
     correct = "correct `identity_file`: the path of a private key on this machine"
     try:
-        return paramiko.PKey.from_path(path)
+        return _read(path, _stamp(path), _stamp(path.with_name(path.name + "-cert.pub")))
     except OSError as error:
         raise Unusable(f"{path} cannot be read: {error.strerror}", correct) from error
     except (TypeError, paramiko.PasswordRequiredException) as error:  # cryptography misses the password's type
@@ -58,6 +59,20 @@ def private_key(path: Path) -> paramiko.PKey:
                 f"load it with ssh-add, or {correct}",
             ) from error
         raise Unusable(f"{path} holds no private key that can be used", correct) from error
+
+
+@functools.lru_cache(maxsize=64)
+def _read(path: Path, *_stamps: tuple[int, ...] | None) -> paramiko.PKey:
+    """Once, as long as neither it nor its certificate changes: many hosts have the same."""
+    return paramiko.PKey.from_path(path)
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def unlock(path: Path) -> paramiko.PKey:

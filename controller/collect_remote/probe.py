@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import zlib
 from pathlib import Path
 
@@ -19,15 +20,18 @@ def _look() -> str:
     return (Path(collect_agent.__file__).parent / "npu" / "look.py").read_text(encoding="utf-8") + "\n"
 
 
+@functools.cache
 def survey() -> str:
     """In two parts: the first has npu-smi at work before the second is compiled."""
     return _packed(_look() + _part("reader", "pythons", "looking", "early"), _part("uploaded", "output", "facts"))
 
 
+@functools.cache
 def outside() -> str:
     return _packed(_look() + _part("reader", "looking", "uploaded", "outside"))
 
 
+@functools.cache
 def trial() -> str:
     return _packed(_look() + _part("reader", "trial"))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +27,7 @@ from .parallel import in_background
 from .transports import Channel, Connection, Login, Lost
 
 if TYPE_CHECKING:
+    from .doors import Ahead
     from .ssh_config import Hop
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ SEND_TIMEOUT_S = 60.0
 STATUS_TIMEOUT_S = 30.0
 SETTLE_S = 1.0  # after which the end of a connection is known, when the end of what it carried is
 FURTHER_S = 60.0  # for a container's engine, on a busy host
+_IMPORTED = threading.Event()  # paramiko and what needs it
 
 
 class Stream:
@@ -344,13 +346,21 @@ def _connect(host: Host) -> Connection:
         from .transports import by_openssh
 
         return by_openssh.connect(host)
-    from .ssh_config import dial, route
+    if _IMPORTED.is_set():
+        from .ssh_config import route
+        from .transports import by_paramiko
 
-    def on_our_way() -> tuple[list[Hop], Future[socket.socket] | None]:
-        hops = route(host)
-        return hops, None if hops[0].proxy_command else in_background(lambda: dial(hops[0]))
-
-    way = in_background(on_our_way)  # which takes about as long as the import
+        return by_paramiko.connect(route(host), None)
+    way = in_background(lambda: _on_our_way(host))  # which takes about as long as the import
     from .transports import by_paramiko
 
+    _IMPORTED.set()
     return by_paramiko.connect(*way.result())
+
+
+def _on_our_way(host: Host) -> tuple[list[Hop], Future[Ahead] | None]:
+    from .doors import dial_ahead
+    from .ssh_config import route
+
+    hops = route(host)
+    return hops, None if hops[0].proxy_command else in_background(lambda: dial_ahead(hops[0]))

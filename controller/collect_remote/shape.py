@@ -25,6 +25,16 @@ class Maybe(NamedTuple):
     shape: Any
 
 
+class _Letters(dict[int, int]):
+    """What stands for every character that was met."""
+
+    def __missing__(self, code: int) -> int:
+        return self.setdefault(code, code if chr(code).isprintable() else ord(" "))
+
+
+_LETTERS = _Letters()
+
+
 class TooDeep(ValueError):
     """JSON with more levels than can be read."""
 
@@ -48,7 +58,7 @@ def printable(value: Any) -> Any:
     The names in objects stay as they are.
     """
     if isinstance(value, str):
-        return value if value.isprintable() else "".join(letter if letter.isprintable() else " " for letter in value)
+        return value if value.isprintable() else value.translate(_LETTERS)
     if isinstance(value, dict):
         return {name: printable(part) for name, part in value.items()}
     if isinstance(value, list):

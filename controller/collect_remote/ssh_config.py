@@ -161,7 +161,7 @@ def _hop(
         )
     )
     timeout, port = one("connecttimeout", "none"), one("port", "22")
-    address, user = one("hostname", name), one("user", getpass.getuser())
+    address, user = one("hostname", name), one("user", "") or getpass.getuser()
     if not port.isdigit():
         raise ConnectError(f"the port of {name} is no number: {port!r}", "mend ~/.ssh/config or the inventory")
     return Hop(

@@ -1,7 +1,8 @@
 """What ssh_config says about a name.
 
-`ssh -G` is asked where an `ssh` is installed: it knows Include, Match and every default. Elsewhere paramiko's own
-parser serves, which does not; what it passes over is named in a warning.
+`ssh -G` is asked where an `ssh` is installed: it knows Include, Match and every default; once for all names of which it
+says the same (`ssh_alike`). Elsewhere paramiko's own parser serves, which does not; what it passes over is named in a
+warning.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from pathlib import Path
 
 from .connection_troubles import SSH_CONFIG
 from .errors import ConnectError
+from .ssh_alike import Answers, Said, Settings
 
 SSH_TIMEOUT_S = 10  # `ssh -G` runs whatever a `Match exec` names
-Settings = dict[str, list[str]]  # keyword in lower case -> values, repeated keywords in order
 
 # Our name of a kind of algorithm -> the keyword of ssh_config, in `ssh -G`'s spelling.
 ALGORITHMS = {
@@ -28,6 +29,7 @@ ALGORITHMS = {
     "keys": "hostkeyalgorithms",
     "pubkeys": "pubkeyacceptedalgorithms",
 }
+RESTRICTED = "(restricted)"  # no keyword of ssh: the kinds of which ssh_config names some
 _FORMER_NAMES = {"pubkeyacceptedkeytypes": "pubkeyacceptedalgorithms"}  # until OpenSSH 8.5
 # What the fallback honours, or what makes no difference to us: everything else gets a warning.
 _HONOURED = {
@@ -42,6 +44,7 @@ _INDIFFERENT = {
     *("localforward", "loglevel", "permitlocalcommand", "remotecommand", "remoteforward", "requesttty", "sendenv"),
     *("setenv", "tcpkeepalive", "updatehostkeys", "usekeychain", "visualhostkey", "xauthlocation"),
 }
+_OF_THE_LOG = ("Pseudo-terminal", "debug1: ", "OpenSSH_")
 _CRITERIA = {"all", "host", "originalhost", "user", "localuser"}
 _WITHOUT_PARAMETER = {"all", "canonical", "final"}
 
@@ -53,12 +56,22 @@ def settings_of(name: str, overrides: list[str]) -> Settings:
     ssh = shutil.which("ssh")
     if ssh is None:
         return _by_paramiko(name, overrides, user_config())
-    # A name is data, never an option, whatever it begins with.
-    result = _asked(ssh, [*config_options(), *overrides, "--", name], name)
-    if result.returncode:
-        raise _rejected(name, result.stderr, user_config())
-    account = pwd.getpwuid(os.getuid()).pw_dir
-    return _parsed(result.stdout.replace(account + "/.ssh/", "~/.ssh/"))
+    return _answers(ssh, *config_options()).settings_of(name, dict(zip(overrides[::2], overrides[1::2], strict=True)))
+
+
+@functools.lru_cache(maxsize=8)
+def _answers(ssh: str, *options: str) -> Answers:
+    def ask(name: str, said: Said) -> tuple[Settings, str]:
+        words = [word for option in said.items() for word in option]
+        # A name is data, never an option, whatever it begins with.
+        result = _asked(ssh, ["-v", *options, *words, "--", name], name)
+        if result.returncode:
+            raise _rejected(name, result.stderr, user_config())
+        account = pwd.getpwuid(os.getuid()).pw_dir
+        settings = _parsed(result.stdout.replace(account + "/.ssh/", "~/.ssh/"))
+        return {**settings, RESTRICTED: _restricted(settings, _defaults(ssh))}, result.stderr
+
+    return Answers(ask, user_config())
 
 
 def user_config() -> Path:
@@ -74,15 +87,11 @@ def config_options() -> list[str]:
 
 def restrictions(settings: Settings) -> dict[str, tuple[str, ...]]:
     """The algorithms that ssh_config itself names, by kind; ssh's own defaults restrict nobody."""
-    ssh = shutil.which("ssh")
-    if ssh is None:
-        return {}
-    defaults = _defaults(ssh)
-    return {
-        kind: tuple(settings[keyword][0].split(","))
-        for kind, keyword in ALGORITHMS.items()
-        if keyword in settings and settings[keyword] != defaults.get(keyword)
-    }
+    return {kind: tuple(settings[ALGORITHMS[kind]][0].split(",")) for kind in settings.get(RESTRICTED, [])}
+
+
+def _restricted(settings: Settings, defaults: Settings) -> list[str]:
+    return [kind for kind, word in ALGORITHMS.items() if word in settings and settings[word] != defaults.get(word)]
 
 
 @functools.lru_cache(maxsize=1)
@@ -117,7 +126,7 @@ def _parsed(said: str) -> Settings:
 
 def _rejected(name: str, said: str, config: Path) -> ConnectError:
     """Errors of configuration files name a line; others are about what the inventory made us ask for."""
-    lines = [line for line in said.strip().splitlines() if not line.startswith("Pseudo-terminal")]
+    lines = [line for line in said.strip().splitlines() if not line.startswith(_OF_THE_LOG)]
     why = "; ".join(lines)
     if re.search(r"\bline [0-9]+\b|configuration option", why):
         return SSH_CONFIG(of=f" for {name}", why=why, config=f"{config}, then try `ssh {name}`")

@@ -31,7 +31,7 @@ HANGS_S = 60  # a script that is sourced
 LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH")
 
 # The names are led by cr_: what is sourced has names of its own.
-_FUNCTIONS = r"""
+FUNCTIONS = r"""
 cr_tell() { printf '\n%s%s\n' "$cr_mark" "$*"; }
 cr_append() { # NAME FOLDERS: those of them that the list NAME does not have yet, behind the others
     local IFS=: folder
@@ -54,9 +54,9 @@ cr_use() { # SCRIPT: source it as the user's shell would
     cr_append LD_LIBRARY_PATH "$cr_libraries"
     cr_append PYTHONPATH "$cr_modules"
 }
-cr_guard() { # SCRIPT: when it does not end, or nobody listens any more (our input ends), end it with all it started
+cr_guard() { # SCRIPT [SECONDS]: when it does not end, or nobody listens any more (our input ends), end it and its own
     local guard=$BASHPID
-    read -r -t HANGS_S _
+    read -r -t "${2:-HANGS_S}" _
     [ $? -le 128 ] || cr_tell hangs "$1"
     kill -KILL $$ $(cr_descendants $$) # the shell first: it must not go on when what it waits for has ended
 }
@@ -110,13 +110,14 @@ cr_acceleration() { # CANN's nnal
 }
 cr_driver() { # its libraries, which no set_env.sh of CANN adds
     local place=/usr/local/Ascend name value folder
+    cr_libraries_of_driver=
     if [ -r /etc/ascend_install.info ]; then
         while IFS='=' read -r name value; do
             [ "$name" != Driver_Install_Path_Param ] || place=$value
         done </etc/ascend_install.info
     fi
     for folder in "$place"/driver/lib64{,/common,/driver}; do
-        [ ! -d "$folder" ] || cr_append LD_LIBRARY_PATH "$folder"
+        [ ! -d "$folder" ] || { cr_append LD_LIBRARY_PATH "$folder"; cr_libraries_of_driver+=$folder:; }
     done
 }
 """.replace("BASES", " ".join(f'"{base}"' for base in BASES)).replace("HANGS_S", str(HANGS_S))
@@ -128,19 +129,26 @@ def script(host: Host, agent: str) -> str:
     named = home_quoted(host.python) if host.python else "''"
     models = " ".join(shlex.quote(path) for path in model_paths(host))
     return f"""
-{PLAIN_SHELL}
-exec {INPUT}<&0
-cr_mark={shlex.quote(MARK)}
-{_FUNCTIONS}
+{FUNCTIONS}
+{loaded(host)}
 cr_probe() {{ # PYTHON REASON
     "$1" - "$cr_mark" {workdir} {shlex.quote(agent)} {named} "$2" {models} <<'PROBE'
 {probe.survey()}
 PROBE
 }}
+{_run(host)}
+"""
+
+
+def loaded(host: Host) -> str:
+    """By these functions, the environment of a run."""
+    return f"""
+{PLAIN_SHELL}
+exec {INPUT}<&0
+cr_mark={shlex.quote(MARK)}
 {_setup(host)}
 cr_driver
 {_exports(host)}
-{_run(host)}
 """
 
 

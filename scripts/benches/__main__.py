@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
-NAMES = ("tool", "npu-smi", "validate", "pack", "pull", "chain")
+NAMES = ("tool", "fleet", "npu-smi", "validate", "pack", "pull", "chain")
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from .. import connection_troubles as troubles
+from ..doors import all_doors
 from ..errors import ConnectError
 from ..inventory import Host
 from ..ssh_config import Hop, route
@@ -64,7 +65,8 @@ class OpenSshConnection:
         self._folder = _private_folder()
         self._guard = _guard(ssh, self._folder)
         try:
-            self._log_in(host, hops)
+            with all_doors(hops):
+                self._log_in(host, hops)
         except BaseException:
             self.close()
             raise

@@ -7,12 +7,13 @@ import functools
 import logging
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import paramiko
 
+from ..doors import Ahead, door
 from ..host_keys import Policy
 from ..identity import identities
 from ..proxy import Proxy
@@ -32,16 +33,17 @@ HANDSHAKE_S = 30.0
 AUTH_TIMEOUT_S = 60.0
 CHANNEL_TIMEOUT_S = 30.0
 REFUSED_S = 2.0
+LOOK_S = 1.0  # from one look of an idle connection at its clock to the next; paramiko's own is ten a second
 # Else Python prints its log, tracebacks included, on the screen of whoever has set up no logging.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
-def connect(hops: Sequence[Hop], dialled: Future[socket.socket] | None) -> ParamikoConnection:
+def connect(hops: Sequence[Hop], ahead: Future[Ahead] | None) -> ParamikoConnection:
     """Connect through every jump host. ConnectError with the cause; nothing stays open then.
 
-    `dialled`: a connection to the first of them that is being made already.
+    `ahead`: a connection to the first of them that is being made already.
     """
-    connection = ParamikoConnection(dialled)
+    connection = ParamikoConnection(ahead)
     try:
         for hop in hops:
             patiently(functools.partial(connection.add, hop))
@@ -54,9 +56,9 @@ def connect(hops: Sequence[Hop], dialled: Future[socket.socket] | None) -> Param
 class ParamikoConnection:
     """Transports of all hops, the last one to the host itself."""
 
-    def __init__(self, dialled: Future[socket.socket] | None) -> None:
+    def __init__(self, ahead: Future[Ahead] | None) -> None:
         self.login = Login("paramiko")
-        self._dialled = dialled
+        self._ahead = ahead
         self._transports: list[paramiko.Transport] = []
         self._proxy: Proxy | None = None
         self._round_trips: list[float] = []
@@ -96,8 +98,8 @@ class ParamikoConnection:
             _end(transport)
         self._transports.clear()
         self._end_proxy()
-        if self._dialled is not None:
-            self._dialled.add_done_callback(_hang_up)
+        if self._ahead is not None:
+            self._ahead.add_done_callback(_hang_up)
 
     def _window(self) -> int:
         """Measured without a round trip of its own: opening a channel takes one, and so did connecting."""
@@ -106,13 +108,15 @@ class ParamikoConnection:
 
     def add(self, hop: Hop) -> None:
         """Log in to the next hop. ConnectError with the cause."""
-        policy, began = Policy(hop), time.monotonic()
+        policy = Policy(hop)
         with (
+            self._at_the_door(hop) as dialled,
             identities(hop) as keys,
             contextlib.ExitStack() as on_failure,
             explained(hop, keys, lambda: self._proxy) as seen,
         ):
-            seen.wire = Overheard(self._socket(hop))
+            began = time.monotonic()
+            seen.wire = Overheard(self._socket(hop, dialled))
             on_failure.callback(seen.wire.close)
             connected = time.monotonic()
             transport = seen.transport = _transport(hop, policy.kinds, seen.wire)
@@ -136,7 +140,19 @@ class ParamikoConnection:
         login.server = transport.remote_version.partition("-")[2].partition("-")[2]
         login.cipher = transport.remote_cipher
 
-    def _socket(self, hop: Hop) -> Any:
+    @contextlib.contextmanager
+    def _at_the_door(self, hop: Hop) -> Iterator[Future[Ahead] | None]:
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            with door(hop):
+                yield None
+        else:
+            try:
+                yield ahead
+            finally:
+                ahead.add_done_callback(_leave)
+
+    def _socket(self, hop: Hop, ahead: Future[Ahead] | None) -> Any:
         if self._transports:
             place = (hop.address, hop.port)
             return self._transports[-1].open_channel(
@@ -146,8 +162,7 @@ class ParamikoConnection:
             self._end_proxy()  # of the try before
             self._proxy = Proxy(hop.proxy_line())
             return self._proxy.socket
-        sock = self._dialled.result() if self._dialled else dial(hop)
-        self._dialled = None
+        sock = ahead.result().socket if ahead else dial(hop)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             # paramiko's keep-alive asks for no reply: only the kernel notices a peer that is gone (paramiko #918).
@@ -231,11 +246,13 @@ def _transport(hop: Hop, known_kinds: set[str], wire: Overheard) -> paramiko.Tra
         default_window_size=WINDOWS[0][1],
         disabled_algorithms=_disabled(hop),
     )
+    wire.settimeout(LOOK_S)
     transport.banner_timeout = hop.connect_timeout
-    transport.handshake_timeout = HANDSHAKE_S
+    packetizer: Any = transport.packetizer
+    packetizer.start_handshake = lambda _: None  # a thread for a time-out that `start_client` has as well
     transport.auth_timeout = AUTH_TIMEOUT_S
     transport.channel_timeout = CHANNEL_TIMEOUT_S
-    transport.packetizer.REKEY_BYTES = REKEY_BYTES
+    packetizer.REKEY_BYTES = REKEY_BYTES
     security = transport.get_security_options()
     security.ciphers = sorted(security.ciphers, key=lambda cipher: cipher not in FAST_CIPHERS)
     # A key of type ssh-rsa signs as rsa-sha2-512 or rsa-sha2-256.
@@ -254,9 +271,14 @@ def _end(transport: paramiko.Transport) -> None:
         transport.join(2.0)
 
 
-def _hang_up(dialled: Future[socket.socket]) -> None:
-    if not dialled.exception():
-        dialled.result().close()
+def _hang_up(ahead: Future[Ahead]) -> None:
+    if not ahead.exception():
+        ahead.result().hang_up()
+
+
+def _leave(ahead: Future[Ahead]) -> None:
+    if not ahead.exception():
+        ahead.result().door.release()
 
 
 def _disabled(hop: Hop) -> dict[str, list[str]]:

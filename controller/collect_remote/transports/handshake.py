@@ -45,25 +45,35 @@ def patiently(log_in: Callable[[], T]) -> T:
 
 
 class Overheard:
-    """A socket that remembers the first bytes it brought, and acknowledges them at once.
+    """A socket that remembers the first bytes it brought, takes them in few pieces, and acknowledges them at once.
 
     A server keeps a small packet back until the one before is acknowledged (RFC 896), and Linux takes 40 ms for that.
     """
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
+        self._acknowledges = _by_tcp(sock) and hasattr(socket, "TCP_QUICKACK")
+        self._brought = b""  # and not yet asked for
         self.said = b""
         self.ended = False
 
     def recv(self, size: int) -> bytes:
+        if not self._brought:
+            if len(self.said) >= REMEMBERED:
+                return self._received(size)
+            self._brought = self._received(max(size, REMEMBERED))
+            self.said += self._brought
+            if self._acknowledges:
+                _acknowledge(self._sock)
+        data, self._brought = self._brought[:size], self._brought[size:]
+        return data
+
+    def _received(self, size: int) -> bytes:
         try:
             data: bytes = self._sock.recv(size)
         except ConnectionError:
             self.ended = True
             raise
-        if len(self.said) < REMEMBERED:
-            self.said += data
-            _acknowledge(self._sock)
         self.ended = self.ended or not data
         return data
 
@@ -78,11 +88,15 @@ class Overheard:
         return getattr(self._sock, name)
 
 
-def _acknowledge(sock: Any) -> None:
-    """It holds for this once. Not every way to a server is one of TCP."""
-    if isinstance(sock, socket.socket) and sock.family != socket.AF_UNIX and hasattr(socket, "TCP_QUICKACK"):
-        with contextlib.suppress(OSError):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+def _by_tcp(sock: Any) -> bool:
+    """Not every way to a server is."""
+    return isinstance(sock, socket.socket) and sock.family != socket.AF_UNIX
+
+
+def _acknowledge(sock: socket.socket) -> None:
+    """It holds for this once."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
 def no_banner(said: bytes, waited_s: float, *, ended: bool) -> NoBanner | HungUp | None:

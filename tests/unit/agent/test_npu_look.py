@@ -13,9 +13,8 @@ from collect_agent.npu.failures import NpuSmiBoardTypeError, NpuSmiError, NpuSmi
 from collect_agent.npu.interpret import interpret
 from collect_agent.npu.judge import judge
 from collect_agent.npu.look import _in_container, look
+from container_traces import TRACES
 from npu_smi_tables import A2, A5, MAPPING, P310, Die, dead_slot, info, listing, mapping, proc_mem, usages
-
-MOUNT = "22 1 8:1 / /proc rw - proc proc rw\n31 22 0:52 / {} rw,relatime master:9 - overlay overlay rw,lowerdir={}\n"
 
 
 @pytest.fixture
@@ -153,21 +152,7 @@ def test_torch_npu_is_not_asked_by_whoever_forbids_it(
         interpret(observed)
 
 
-@pytest.mark.parametrize(
-    ("path", "content", "found"),
-    [
-        (".dockerenv", "", True),
-        ("run/systemd/container", "systemd-nspawn", True),
-        ("proc/1/environ", "PATH=/bin\0container=podman\0", True),
-        ("proc/1/environ", "container=lxc\0", True),
-        ("proc/1/environ", "PATH=/bin\0in_container=no\0container=\0", False),
-        ("proc/1/cgroup", "0::/kubepods.slice/kubepods-pod1.slice\n", True),
-        ("proc/1/cgroup", "0::/init.scope\n", False),
-        ("proc/self/mountinfo", MOUNT.format("/", "/var/lib/containerd/io.containerd.snapshotter/7/fs"), True),
-        ("proc/self/mountinfo", MOUNT.format("/run/containerd/7/rootfs", "/var/lib/containerd/7/fs"), False),
-        ("proc/self/mountinfo", MOUNT.format("/", "/rofs"), False),
-    ],
-)
+@pytest.mark.parametrize(("path", "content", "found"), TRACES)
 def test_a_container_is_known_by_what_its_runtime_leaves(path: str, content: str, found: bool, tmp_path: Path) -> None:
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).write_text(content)

@@ -16,7 +16,7 @@ import pytest
 from collect_remote import environment
 from collect_remote.environment import kept, masked, restore
 from collect_remote.survey import cann_version
-from collect_remote.survey_script import _FUNCTIONS, HANGS_S
+from collect_remote.survey_script import FUNCTIONS, HANGS_S
 from harness import gone
 
 OLD_TO_NEW = [
@@ -57,10 +57,10 @@ def bash(script: str, env: dict[str, str] | None = None) -> str:
 
 def test_versions_of_cann_are_ranked_by_their_age() -> None:
     asked = "\n".join(f"cr_rank {version}; echo $REPLY" for version in OLD_TO_NEW)
-    ranks = bash(f"{_FUNCTIONS}\n{asked}").split()
+    ranks = bash(f"{FUNCTIONS}\n{asked}").split()
     compared = "\n".join(f"[[ {one} < {two} ]] && echo yes" for one, two in itertools.pairwise(ranks))
     assert bash(compared).split() == ["yes"] * (len(OLD_TO_NEW) - 1)
-    assert bash(f'{_FUNCTIONS}\ncr_rank latest; echo "[$REPLY]"') == "[]\n"
+    assert bash(f'{FUNCTIONS}\ncr_rank latest; echo "[$REPLY]"') == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_versions_of_cann_are_ranked_by_their_age() -> None:
     ],
 )
 def test_a_list_is_added_to(has: str, more: str, then: str) -> None:
-    assert bash(f"{_FUNCTIONS}\nPYTHONPATH='{has}'\ncr_append PYTHONPATH '{more}'\nprintenv PYTHONPATH") == then + "\n"
+    assert bash(f"{FUNCTIONS}\nPYTHONPATH='{has}'\ncr_append PYTHONPATH '{more}'\nprintenv PYTHONPATH") == then + "\n"
 
 
 def test_the_driver_is_where_its_installer_wrote_down(tmp_path: Path) -> None:
     for folder in ("lib64/driver", "lib64/common"):
         (tmp_path / "place" / "driver" / folder).mkdir(parents=True)
     (tmp_path / "info").write_text(f"UserName=HwHiAiUser\nDriver_Install_Path_Param={tmp_path}/place\n")
-    functions = _FUNCTIONS.replace("/etc/ascend_install.info", str(tmp_path / "info"))
+    functions = FUNCTIONS.replace("/etc/ascend_install.info", str(tmp_path / "info"))
     lib64 = f"{tmp_path}/place/driver/lib64"
     told = bash(f"{functions}\ncr_driver\nprintenv LD_LIBRARY_PATH", {"LD_LIBRARY_PATH": f"/mine:{lib64}/common"})
     assert told == f"/mine:{lib64}/common:{lib64}:{lib64}/driver\n"
@@ -182,7 +182,7 @@ def test_canns_version(place: str | None, text: str | None, version: str | None)
 
 
 def test_the_functions_are_no_program(tmp_path: Path) -> None:
-    assert bash(_FUNCTIONS, {"HOME": str(tmp_path)}) == ""
+    assert bash(FUNCTIONS, {"HOME": str(tmp_path)}) == ""
 
 
 def listening(program: str) -> subprocess.Popen[str]:
@@ -209,7 +209,7 @@ def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path: Path, what: 
     hangs = tmp_path / "hangs.sh"
     hangs.write_text(f"touch {tmp_path}/sourced\nexport MINE={tmp_path}\n{what}\n")
     limit = "1" if reader == "stays" else "600"
-    program = _FUNCTIONS.replace(f"-t {HANGS_S}", f"-t {limit}") + HANGS.format(script=hangs)
+    program = FUNCTIONS.replace(f"-t {HANGS_S}", f"-t {limit}") + HANGS.format(script=hangs)
     with listening(program) as shell:
         assert shell.stdin is not None
         assert shell.stdout is not None
@@ -226,7 +226,7 @@ def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path: Path, what: 
 
 def test_a_script_that_ends_leaves_no_guard_behind(tmp_path: Path) -> None:
     (tmp_path / "fine.sh").write_text("sleep 0.2 & wait\n")
-    program = f"{_FUNCTIONS}\ncr_mark=MARK\nexport MINE={tmp_path}\ncr_use {tmp_path}/fine.sh\ncr_tell more"
+    program = f"{FUNCTIONS}\ncr_mark=MARK\nexport MINE={tmp_path}\ncr_use {tmp_path}/fine.sh\ncr_tell more"
     with listening(program) as shell:
         assert shell.stdout is not None
         said = shell.stdout.read()

@@ -179,11 +179,16 @@ def matches(host: str, names: str) -> bool:
     for name in names.split(","):
         if name.startswith("|1|"):
             found = found or _hashed(host, name)
-        elif _pattern(name.lstrip("!").lower()).fullmatch(host):
+        elif _means(name.lstrip("!").lower(), host):
             if name.startswith("!"):
                 return False
             found = True
     return found
+
+
+def _means(name: str, host: str) -> bool:
+    """Most names are no patterns, and every host of a fleet is looked up among all of them."""
+    return name == host or (("*" in name or "?" in name) and _pattern(name).fullmatch(host) is not None)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

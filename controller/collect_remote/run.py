@@ -142,7 +142,7 @@ class Over(Exception):
 def failed(event: Event) -> CollectError:
     """The error that the `end` of a run tells, with the end of its log."""
     error = from_agent(event["error"])
-    error.log = wire.log_lines(event["log"])
+    error.log, error.of_run = wire.log_lines(event["log"]), True
     return error
 
 

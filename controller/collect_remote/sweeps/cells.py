@@ -44,7 +44,7 @@ class Outcome:
     state: "valid", "failed", "interrupted" (we were asked to leave; its run was stopped), or "lost" (an earlier tool's
     run is there and has no result: to be run anew). error: `CollectError.to_json` and `kinds`, the entries of its class
     and of those above it. directory: of the published result. summary: see `summary.summarize`. versions: of what took
-    part, from the manifest.
+    part, from the manifest. left: its run, or the result of it, may still be on the host, to go on with.
     """
 
     state: str
@@ -52,6 +52,7 @@ class Outcome:
     directory: str | None = None
     summary: Mapping[str, Any] | None = None
     versions: Mapping[str, Any] = field(default_factory=dict)
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)

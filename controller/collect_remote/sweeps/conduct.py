@@ -11,7 +11,7 @@ import functools
 import queue
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -31,7 +31,6 @@ from .work import Task, placed, told
 
 TICK_S = 0.2  # for whoever watches
 LEAVE_S = 60.0  # for cells that were asked to leave
-ONCE_MORE = ("connection", "transfer")  # a run may be there, whole, that we have only lost
 OVER_TIME = Trouble(
     "cell-timeout",
     RunFailed,
@@ -79,6 +78,8 @@ class Conductor:
         self._profiles = (journal.directory / "profiles").absolute()
         self._cells = {one.cell.key: one for one in journal.cells()}
         self._running: dict[str, _Attempt] = {}
+        self._started = time.time() - time.monotonic()
+        self._renewed: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._look_at = 0.0  # when the schedule has to be asked again
@@ -107,12 +108,16 @@ class Conductor:
             self._leave()
             raise
 
+    def _now(self) -> float:
+        """Seconds since the epoch; it goes on evenly when somebody sets the clock."""
+        return self._started + time.monotonic()
+
     def _every(self) -> list[Progress]:
         return list(self._cells.values())
 
     def _plan(self) -> bool:
         """Begin what can be begun; whether anything is left to wait for."""
-        now = time.time()
+        now = self._now()
         if now >= self._look_at:
             for one in schedule.startable(self._every(), self._limits, now):
                 self._begin(one)
@@ -123,8 +128,8 @@ class Conductor:
     def _next(self, cancel: Cancel | None) -> None:
         """Whatever comes first: news of a cell, the time of one, somebody who wants to leave."""
         with contextlib.suppress(queue.Empty):
-            self._inbox.get(timeout=max(0.01, min(TICK_S, self._look_at - time.time())))()
-            while True:
+            self._inbox.get(timeout=max(0.01, min(TICK_S, self._look_at - self._now())))()
+            for _ in range(self._inbox.qsize()):  # a host that says more and more must not keep us
                 self._inbox.get_nowait()()
         if cancel is not None:
             cancel.sleep(0)
@@ -134,19 +139,21 @@ class Conductor:
     def _begin(self, one: Progress) -> None:
         """Under the id of the attempt before, where that may have left a run."""
         key, host = one.cell.key, self._hosts[one.cell.host]
-        kinds = (one.outcome.error or {}).get("kinds", ()) if one.outcome and one.ended else ()
-        again = one.run_id is not None and (one.state == "running" or any(kind in ONCE_MORE for kind in kinds))
-        run_id = one.run_id if again and one.run_id else new_run_id()
+        earlier = one.run_id if one.state == "running" or (one.outcome and one.outcome.left) else None
+        run_id = earlier or new_run_id()
         if one.state != "running":
             self._journal.begin(key, run_id)
             one = dataclasses.replace(
-                one, state="running", attempts=one.attempts + 1, run_id=run_id, began=time.time(), ended=None
+                one, state="running", attempts=one.attempts + 1, run_id=run_id, began=self._now(), ended=None
             )
         self._cells[key] = one
         self._watch.began(one)
-        task, cancel = Task(host, placed(one.cell.request, self._profiles, run_id), run_id, again), Cancel()
+        task, cancel = (
+            Task(host, placed(one.cell.request, self._profiles, run_id), run_id, earlier is not None),
+            Cancel(),
+        )
         future = self._engine.submit(task, functools.partial(self._hear, key), cancel)
-        until = time.time() + self._limits.timeout if self._limits.timeout else float("inf")
+        until = self._now() + self._limits.timeout if self._limits.timeout else float("inf")
         self._running[key] = _Attempt(future, cancel, until)
         future.add_done_callback(lambda done: self._inbox.put(lambda: self._ended(key, done)))
 
@@ -170,26 +177,36 @@ class Conductor:
         """Write down how an attempt ended, and what that means for this cell and for others."""
         del self._running[key]
         self._look_at = 0.0
-        one, now = self._cells[key], time.time()
+        one, now = self._cells[key], self._now()
+        if outcome.state == "lost" and one.outcome and one.outcome.state == "lost":
+            outcome = dataclasses.replace(outcome, state="failed")  # whoever stops its runs does it again
         self._failures[key] += outcome.state == "failed"
         state, due = schedule.after(outcome, self._failures[key], self._limits, now)
         self._journal.end(key, outcome, state, due)
         one = self._cells[key] = dataclasses.replace(one, state=state, due=due, ended=now, outcome=outcome)
         self._watch.ended(one, due - now if state == "pending" and due else None)
-        for other in schedule.doomed(self._every(), one):
-            self._skip(other, schedule.given_up(outcome, key))
+        self._give_up(schedule.doomed(self._every(), one), one)
         if state == "valid":
-            older = schedule.stale(self._every(), one)
-            self._journal.again(other.cell.key for other in older)
-            for other in older:
-                self._cells[other.cell.key] = dataclasses.replace(other, state="pending", due=0.0)
+            self._renew([other for other in schedule.stale(self._every(), one) if other.cell.key not in self._renewed])
 
-    def _skip(self, one: Progress, outcome: Outcome) -> None:
-        self._journal.end(one.cell.key, outcome, "failed")
-        self._cells[one.cell.key] = dataclasses.replace(one, state="failed", outcome=outcome)
+    def _give_up(self, cells: Sequence[Progress], failed: Progress) -> None:
+        outcomes = {one.cell.key: schedule.given_up(one, failed) for one in cells}
+        self._journal.give_up(outcomes)
+        for one in cells:
+            told = self._cells[one.cell.key] = dataclasses.replace(
+                one, state="failed", began=None, ended=None, outcome=outcomes[one.cell.key]
+            )
+            self._watch.ended(told, None)
+
+    def _renew(self, cells: Sequence[Progress]) -> None:
+        """Once each: a host that never has the same releases has no results that go together."""
+        self._journal.again(one.cell.key for one in cells)
+        for one in cells:
+            self._renewed.add(one.cell.key)
+            self._cells[one.cell.key] = dataclasses.replace(one, state="pending", due=0.0)
 
     def _look_at_the_clock(self) -> None:
-        now = time.time()
+        now = self._now()
         for key, attempt in list(self._running.items()):
             if now > attempt.until and not attempt.over_time:
                 attempt.over_time = True
@@ -207,9 +224,9 @@ class Conductor:
         for attempt in self._running.values():
             attempt.cancel.set()
         self._engine.stop()
-        until, asked = time.time() + LEAVE_S, len(self._running)
+        until, asked = self._now() + LEAVE_S, len(self._running)
         with contextlib.suppress(KeyboardInterrupt):
-            while self._busy() and time.time() < until:
+            while self._busy() and self._now() < until:
                 with contextlib.suppress(queue.Empty, CollectError):  # of a journal that cannot be written
                     self._inbox.get(timeout=TICK_S)()
                 self._watch.tick(time.time())

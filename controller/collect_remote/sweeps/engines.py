@@ -28,7 +28,7 @@ from ..parallel import in_background
 from ..request import adapter_source
 from ..wire import Sent
 from .cells import Outcome
-from .work import Task, perform, told
+from .work import Task, failed, perform
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # of typing from Python 3.11 on
@@ -120,10 +120,10 @@ def _came(done: Future[Came], task: Task) -> Outcome:
         outcome, files = done.result()
         return dataclasses.replace(outcome, directory=_published(files, task)) if files else outcome
     except CollectError as error:
-        return Outcome("failed", told(error, task.host.name))
+        return failed(error, task.host.name)
     except Exception as error:  # noqa: BLE001 - whatever an executor raises when it loses a worker
         lost = UnreachableError(f"its worker was lost: {one_line(repr(error))}", "look at the cluster")
-        return Outcome("failed", told(lost, task.host.name))
+        return failed(lost, task.host.name)
 
 
 def _published(files: Mapping[str, bytes], task: Task) -> str:

@@ -13,11 +13,13 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import StorageError, Trouble, UsageError, storage_error
+from collect_agent.rundir import sync_directory
+
+from ..errors import StorageError, Trouble, UsageError, one_line, storage_error
 from ..request import Request
 from .cells import Cell, Outcome, Progress
 
@@ -94,17 +96,17 @@ class Journal:
         self.directory = directory
         self._file = directory / NAME
         self._lock: IO[bytes] | None = None
-        if not self._file.is_file():
-            raise NOT_A_SWEEP(directory=directory)
         with self._told(), contextlib.ExitStack() as on_failure:
+            if not self._file.is_file():
+                raise NOT_A_SWEEP(directory=directory)
             if write:
                 self._lock = on_failure.enter_context(_locked(directory))
-            mode = "rw" if write else "ro"
+            # A reader too may have to take back what a killed writer has left half done.
             self._base = sqlite3.connect(
-                f"{self._file.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_S
+                f"{self._file.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=BUSY_S
             )
             on_failure.callback(self._base.close)
-            self._base.execute("pragma synchronous = full")
+            self._base.execute("pragma synchronous = extra")
             if self.said("format") != FORMAT:
                 raise DAMAGED(file=self._file, why=f"its format is {self.said('format')}, not {FORMAT}")
             on_failure.pop_all()
@@ -132,8 +134,7 @@ class Journal:
             where current order by id
         """
         with self._told():
-            rows = self._base.execute(query).fetchall()
-        return [_progress(*row) for row in rows]
+            return [_progress(*row) for row in self._base.execute(query).fetchall()]
 
     def attempts(self, key: str) -> list[Progress]:
         """Every attempt at a cell, the oldest first; those of cells that it has replaced as well."""
@@ -153,11 +154,13 @@ class Journal:
         )
 
     def end(self, key: str, outcome: Outcome, state: str, due: float = 0.0) -> None:
-        """It has ended like this, or was not tried because of it: "valid", "failed", or "pending" until `due`."""
-        told = json.dumps(dataclasses.asdict(outcome))
+        """It has ended like this: "valid", "failed", or "pending" until `due`."""
+        self._write(*_ending(key, outcome, state, due))
+
+    def give_up(self, outcomes: Mapping[str, Outcome]) -> None:
+        """These cells have failed without having been tried."""
         self._write(
-            (END, (time.time(), told, key)),
-            ("update cell set state = ?, due = ?, outcome = ? where key = ? and current", (state, due, told, key)),
+            *(statement for key, outcome in outcomes.items() for statement in _ending(key, outcome, "failed", 0.0))
         )
 
     def again(self, keys: Iterable[str]) -> None:
@@ -188,17 +191,25 @@ class Journal:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
-            raise DAMAGED(file=self._file, why=error) from error
+        except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DAMAGED(file=self._file, why=one_line(str(error))) from error
+        except OSError as error:
+            raise storage_error(self.directory, error, "--dir") from error
+
+
+def _ending(key: str, outcome: Outcome, state: str, due: float) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    told = json.dumps(dataclasses.asdict(outcome))
+    yield END, (time.time(), told, key)
+    yield "update cell set state = ?, due = ?, outcome = ? where key = ? and current", (state, due, told, key)
 
 
 def create(directory: Path, cells: Sequence[Cell]) -> None:
     """Begin a journal, whole or not at all. UsageError when there is one."""
     file = directory / NAME
-    fresh = directory / f"{NAME}.{os.getpid()}.part"
+    fresh = directory / f"{NAME}.{os.urandom(8).hex()}.part"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        if file.exists():
+        if os.path.lexists(file):
             raise BEGUN(directory=directory)
         with contextlib.closing(sqlite3.connect(fresh)) as base:
             base.executescript(SCHEMA)
@@ -208,17 +219,20 @@ def create(directory: Path, cells: Sequence[Cell]) -> None:
             base.commit()
         try:
             os.link(fresh, file)  # unlike a rename, this replaces nothing
+            sync_directory(directory)
         except FileExistsError:
             raise BEGUN(directory=directory) from None
     except (OSError, sqlite3.Error) as error:
-        raise storage_error(directory, error if isinstance(error, OSError) else OSError(str(error))) from error
+        told = error if isinstance(error, OSError) else OSError(str(error))
+        raise storage_error(directory, told, "--dir") from error
     finally:
-        fresh.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            fresh.unlink()
 
 
 def _locked(directory: Path) -> IO[bytes]:
     """The lock of a sweep; gone with the process. UsageError when another has it."""
-    file = (directory / "lock").open("ab")
+    file = os.fdopen(os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from collect_agent.rundir import sync_directory
-from collect_agent.validate.sources import PHASES
 
 from ..errors import storage_error
 from .cells import Progress
 from .peers import Finding
+from .summary import KINDS
 
 FORMAT = "collect-remote sweep 1"
 NOT_ALL_VALID = 9  # exit code
 STATES = ("valid", "failed", "running", "pending")
-KINDS = tuple(kind for kind in PHASES if kind != "both")  # of steps
 TOP = 3  # kernels in a row of sweep.csv
 _RELEASES = ("cann", "torch", "torch_npu")
 
@@ -159,7 +158,8 @@ def write(path: Path, text: str) -> None:
     """The whole file or, as before, none of it, whatever happens meanwhile. StorageError when it cannot be written."""
     part = path.with_name(path.name + ".part")
     try:
-        with part.open("w", encoding="utf-8", newline="") as file:
+        part.unlink(missing_ok=True)  # of one that was killed
+        with part.open("x", encoding="utf-8", newline="") as file:  # "x" follows no link
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -168,4 +168,4 @@ def write(path: Path, text: str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink()
-        raise storage_error(path.parent, error) from error
+        raise storage_error(path.parent, error, "--dir") from error

@@ -132,10 +132,14 @@ def go_on(
         watch = look(journal.cells())
         try:
             Conductor(journal, inventory.by_name, limits, watch, engine).run(cancel)
-        finally:
+        except BaseException:
             watch.close()
-            result = _reported(journal)
-            result.save()
+            with contextlib.suppress(CollectError):  # why it has ended says more
+                _reported(journal).save()
+            raise
+        watch.close()
+        result = _reported(journal)
+        result.save()
     return result
 
 
@@ -161,7 +165,8 @@ def _renew(journal: Journal, inventory: Inventory) -> None:
             now = digest(inventory.host(one.cell.host), one.cell.request, ours)
         except CollectError as gone:
             if one.state in ("pending", "running"):
-                journal.end(one.cell.key, Outcome("failed", told(gone, one.cell.host)), "failed")
+                left = one.state == "running" or bool(one.outcome and one.outcome.left)
+                journal.end(one.cell.key, Outcome("failed", told(gone, one.cell.host), left=left), "failed")
         else:
             if now != one.cell.digest:
                 journal.replace(dataclasses.replace(one.cell, digest=now))

@@ -32,6 +32,7 @@ create table cell (
     id integer primary key,        -- the order of the cells
     key text not null,
     digest text not null,
+    model_digest text not null,
     request text not null,         -- JSON of Request
     current integer not null,      -- 0: it was asked for under other circumstances; its results are kept
     state text not null,           -- pending, running, valid, failed
@@ -48,7 +49,9 @@ create table attempt (
     primary key (cell, number)
 ) without rowid;
 """
-INSERT = "insert into cell (key, digest, request, current, state, due) values (?, ?, ?, 1, 'pending', 0)"
+INSERT = (
+    "insert into cell (key, digest, model_digest, request, current, state, due) values (?, ?, ?, ?, 1, 'pending', 0)"
+)
 BEGIN = """
 insert into attempt (cell, number, run_id, began)
 select id, (select coalesce(max(number), 0) + 1 from attempt where cell = cell.id), ?, ? from cell
@@ -128,7 +131,7 @@ class Journal:
     def cells(self) -> list[Progress]:
         """The cells that are asked for now, in their order."""
         query = """
-            select key, digest, request, state, due, number, run_id, began, ended, cell.outcome from cell
+            select key, digest, model_digest, request, state, due, number, run_id, began, ended, cell.outcome from cell
             left join attempt on attempt.cell = cell.id
                 and number = (select max(number) from attempt where cell = cell.id)
             where current order by id
@@ -139,7 +142,7 @@ class Journal:
     def attempts(self, key: str) -> list[Progress]:
         """Every attempt at a cell, the oldest first; those of cells that it has replaced as well."""
         query = """
-            select key, digest, request, case when ended is null then 'running' else 'ended' end, due,
+            select key, digest, model_digest, request, case when ended is null then 'running' else 'ended' end, due,
                 number, run_id, began, ended, attempt.outcome from cell
             join attempt on attempt.cell = cell.id where key = ? order by id, number
         """
@@ -171,7 +174,7 @@ class Journal:
         """It stands for something else than it did: earlier attempts are not its own, and what they brought is kept."""
         self._write(
             ("update cell set current = 0 where key = ?", (cell.key,)),
-            (INSERT, (cell.key, cell.digest, _written(cell.request))),
+            (INSERT, _row(cell)),
         )
 
     def _write(self, *statements: tuple[str, tuple[Any, ...]]) -> None:
@@ -215,7 +218,7 @@ def create(directory: Path, cells: Sequence[Cell]) -> None:
             base.executescript(SCHEMA)
             facts = {"format": FORMAT, "created": time.time()}
             base.executemany("insert into sweep values (?, ?)", [(n, json.dumps(v)) for n, v in facts.items()])
-            base.executemany(INSERT, [(cell.key, cell.digest, _written(cell.request)) for cell in cells])
+            base.executemany(INSERT, [_row(cell) for cell in cells])
             base.commit()
         try:
             os.link(fresh, file)  # unlike a rename, this replaces nothing
@@ -246,6 +249,7 @@ def _locked(directory: Path) -> IO[bytes]:
 def _progress(
     key: str,
     digest: str,
+    model_digest: str,
     request: str,
     state: str,
     due: float,
@@ -256,14 +260,15 @@ def _progress(
     outcome: str | None,
 ) -> Progress:
     asked = _read(request)
-    cell = Cell(key, asked.host, asked.model, asked, digest)
+    cell = Cell(key, asked.host, asked.model, asked, digest, model_digest)
     return Progress(
         *(cell, state, number or 0, run_id, began, ended), Outcome(**json.loads(outcome)) if outcome else None, due
     )
 
 
-def _written(request: Request) -> str:
-    return json.dumps(dataclasses.asdict(request), default=str)
+def _row(cell: Cell) -> tuple[str, ...]:
+    request = json.dumps(dataclasses.asdict(cell.request), default=str)
+    return cell.key, cell.digest, cell.model_digest, request
 
 
 def _read(text: str) -> Request:

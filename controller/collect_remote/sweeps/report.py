@@ -15,6 +15,7 @@ from typing import Any
 from collect_agent.rundir import sync_directory
 
 from ..errors import storage_error
+from ..shape import printable
 from .cells import Progress
 from .peers import Finding
 from .summary import KINDS
@@ -46,7 +47,7 @@ def exit_code(cells: Sequence[Progress]) -> int:
     """What was not run counts as not valid. Nothing valid at all, for one and the same reason, is that reason's end."""
     if all(progress.state == "valid" for progress in cells):
         return 0
-    codes = {(error(progress) or {}).get("exit_code") for progress in cells}
+    codes = {(error(progress) or {}).get("exit_code") if progress.state == "failed" else None for progress in cells}
     (code,) = codes if len(codes) == 1 else (None,)
     return code or NOT_ALL_VALID
 
@@ -126,8 +127,16 @@ def csv_text(cells: Sequence[Progress], findings: Sequence[Finding]) -> str:
             if profile:
                 why = slower.get((progress.cell.key, profile["phase"], profile["rank"]))
                 row |= {**dict(_columns_of_profile(profile)), "slower": why}
-            table.writerow(row)
+            table.writerow({name: _no_formula(value) for name, value in row.items()})
     return out.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets an apostrophe in front; and no control character stays."""
+    if not isinstance(value, str):
+        return value
+    plain = printable(value)
+    return f"'{plain}" if plain.startswith(("=", "+", "-", "@")) else plain
 
 
 def _columns_of_cell(progress: Progress) -> dict[str, Any]:

@@ -29,7 +29,6 @@ _ANY = re.compile(r"(?s).*")
 _STEPS = {"step_seconds": [float], "step_kinds": [str]}
 _SHAPE = {
     "devices": [{"label": str, "name": str}],
-    "versions": dict,
     "phases": {_ANY: {**_STEPS, "ranks": Maybe({_ANY: _STEPS})}},
     "profiles": [{"chip": Null(str)}],
 }

@@ -154,12 +154,20 @@ def test_a_cell_is_the_same_as_long_as_what_decides_its_result_is(here: Path) ->
         Path("inventory.yaml").write_text(INVENTORY.replace(old, new) if old else INVENTORY)
         return [one.digest for one in cells("--models", "llama", *words)]
 
+    def models(*change: str) -> set[str]:
+        digests(*change)
+        return {one.model_digest for one in cells("--models", "llama")}
+
     first = digests()
     assert digests() == first
     assert digests("", "", "--wait", "5m", "--timeout", "2h") == first
     assert digests("layers: 2", "layers: 3") == first  # of the other model
     assert not set(digests("layers: 1", "layers: 9")) & set(first)
     assert not set(digests("", "", "--level", "2")) & set(first)
+    assert len(models("ascend[01:02]:", "ascend[01:02]: {models: {llama: {layers: 9}}}")) == 2
+    assert len(models("ascend[01:02]:", "ascend[01:02]: {env: {A: '1'}}")) == 1
+    paths = "{models: {llama: {adapter: transformers, path: %s, layers: }}}"
+    assert len(models("ascend[01:02]:", f"ascend01: {paths % '/a/m8'}\n        ascend02: {paths % '/b/m8/'}")) == 2
     changed = digests("ascend[01:02]:", "ascend[01:02]: {env: {A: '1'}}")
     assert changed[:2] != first[:2]
     assert changed[2] == first[2]

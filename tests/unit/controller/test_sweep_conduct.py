@@ -6,14 +6,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collect_agent.events import Event
-from collect_remote import Cancel
-from collect_remote.errors import Interrupted, RunFailed, StorageError, UnreachableError
+from collect_remote import Cancel, sweep
+from collect_remote.errors import Interrupted, RunFailed, StorageError, UnreachableError, UsageError
 from collect_remote.inventory import Inventory, load
 from collect_remote.parallel import in_background
 from collect_remote.sweeps import conduct, whole
@@ -193,6 +194,21 @@ def test_a_host_that_is_no_longer_there_is_told_and_its_run_is_looked_for_when_i
     done, engine, _ = run(known, lambda *_: Outcome("valid"))
     assert done.ok
     assert [task.again for task in engine.tasks] == [True, False]
+
+
+class Broken(Executor):
+    """As a pool is after one of its workers was killed."""
+
+    def submit(self, *_: object, **__: object) -> Future[Any]:
+        raise BrokenExecutor("a child process terminated abruptly")
+
+
+def test_an_executor_that_takes_nothing_any_more_is_told_of_every_cell(known: Inventory) -> None:
+    done = sweep(known, cells_of(known, "all", ["llama"]), "here", limits=Limits(retries={}), executor=Broken())
+    assert states(done) == ["failed", "failed"]
+    assert done.exit_code == UnreachableError.exit_code
+    with pytest.raises(UsageError, match="there is no sweep in nowhere"):
+        sweep(known, None, "nowhere", executor=Broken())
 
 
 def test_an_error_of_the_run_is_known_as_that() -> None:

@@ -218,6 +218,7 @@ def sweep(options: argparse.Namespace) -> int:
     with engines.dask(options.dask) if options.dask else contextlib.nullcontext(engines.here) as engine_of:
         place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
         with engine_of(place) as engine:
+            _open_files(limits.jobs)
             result = whole.go_on(place, known, limits, live.view, engine)
     if exhausted(result.cells, limits):
         warn(
@@ -226,6 +227,17 @@ def sweep(options: argparse.Namespace) -> int:
         )
     show(options, result.document, result.text, f"the results are in {place}")
     return result.exit_code
+
+
+def _open_files(jobs: int) -> None:
+    """Have the system allow as many as that takes, where it lets us: the usual 1024 are not enough for 200 cells."""
+    import resource
+
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 64 + 8 * jobs  # connection, result and lock of a cell; `ssh` has pipes too
+    if allowed != resource.RLIM_INFINITY and allowed < needed:
+        more = needed if most == resource.RLIM_INFINITY else min(needed, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, most))
 
 
 def _cells(options: argparse.Namespace, known: Inventory) -> tuple[Cell, ...]:

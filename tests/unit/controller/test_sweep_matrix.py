@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,18 @@ def test_mistakes_of_a_command_line(here: Path, words: list[str], message: str) 
         options.command(options)
     assert "__main__" not in told.value.remedy
     assert [path.name for path in here.iterdir()] == ["inventory.yaml"]
+
+
+def test_many_cells_at_once_may_have_many_files_open() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
+        commands._open_files(1)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (128, before[1])
+        commands._open_files(40)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (384, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_what_holds_for_every_command_may_stand_before_it(here: Path) -> None:

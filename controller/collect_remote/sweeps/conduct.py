@@ -171,7 +171,8 @@ class Conductor:
         if attempt is None or attempt.future is not future:
             return  # given up before
         outcome = future.result()
-        self._settle(key, self._over_time(key) if attempt.over_time and outcome.state != "valid" else outcome)
+        late = attempt.over_time and outcome.state != "valid"
+        self._settle(key, self._over_time(key, outcome.left) if late else outcome)
 
     def _settle(self, key: str, outcome: Outcome) -> None:
         """Write down how an attempt ended, and what that means for this cell and for others."""
@@ -212,12 +213,12 @@ class Conductor:
                 attempt.over_time = True
                 attempt.cancel.set()
             elif now > attempt.until + LEAVE_S:
-                self._settle(key, self._over_time(key))
+                self._settle(key, self._over_time(key, left=True))
 
-    def _over_time(self, key: str) -> Outcome:
+    def _over_time(self, key: str, left: bool) -> Outcome:
         error = OVER_TIME(seconds=self._limits.timeout)
         error.stage = self._running[key].stage
-        return Outcome("failed", told(error, self._cells[key].cell.host))
+        return Outcome("failed", told(error, self._cells[key].cell.host), left=left)
 
     def _leave(self) -> str:
         """Have what is running stop, and wait for it; what has become of it, in words."""

@@ -28,7 +28,7 @@ from ..parallel import in_background
 from ..request import adapter_source
 from ..wire import Sent
 from .cells import Outcome
-from .work import Task, failed, perform
+from .work import Task, ended, perform
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # of typing from Python 3.11 on
@@ -124,15 +124,15 @@ def _with_adapter(task: Task, text: str, file: Path) -> Any:
 def _came(done: Future[Came], task: Task) -> Outcome:
     """What has become of a cell elsewhere; its result is published here."""
     if done.cancelled():
-        return Outcome("interrupted")
+        return Outcome("interrupted", left=True)
     try:
         outcome, files = done.result()
         return dataclasses.replace(outcome, directory=_published(files, task)) if files else outcome
     except CollectError as error:
-        return failed(error, task.host.name)
+        return ended(error, task.host.name)
     except BaseException as error:  # noqa: BLE001 - whatever an executor raises when it loses a worker
         lost = UnreachableError(f"its worker was lost: {one_line(repr(error))}", "look at the cluster")
-        return failed(lost, task.host.name)
+        return ended(lost, task.host.name)
 
 
 def _published(files: Mapping[str, bytes], task: Task) -> str:

@@ -54,19 +54,19 @@ def perform(task: Task, on_event: Callable[[Event], None] | None = None, cancel:
         )
     except Interrupted as error:
         asked = cancel is not None and cancel.is_set
-        return Outcome("interrupted" if asked else stopped, told(error, task.host.name))
+        return ended(error, task.host.name, "interrupted" if asked else stopped)
     except CollectError as error:
-        return failed(error, task.host.name)
+        return ended(error, task.host.name)
     except KeyboardInterrupt as error:
-        return Outcome("interrupted", told(Interrupted(f"interrupted: {error}"), task.host.name))
+        return ended(Interrupted(f"interrupted: {error}"), task.host.name, "interrupted")
     except Exception as error:  # noqa: BLE001 - one cell must not end the sweep
-        return failed(internal(error), task.host.name)
+        return ended(internal(error), task.host.name)
 
 
-def failed(error: CollectError, host: str) -> Outcome:
+def ended(error: CollectError, host: str, state: str = "failed") -> Outcome:
     """What was lost on the way may be there, whole; what the run itself has ended with is all there is of it."""
-    lost = isinstance(error, (ConnectError, TransferError)) and not error.of_run
-    return Outcome("failed", told(error, host), left=lost)
+    lost = isinstance(error, (ConnectError, TransferError, Interrupted)) and not error.of_run
+    return Outcome(state, told(error, host), left=lost)
 
 
 def told(error: CollectError, host: str) -> dict[str, object]:

@@ -21,7 +21,7 @@ from collect_remote.sweeps import conduct, whole
 from collect_remote.sweeps.cells import Outcome, Progress
 from collect_remote.sweeps.plan import cells_of
 from collect_remote.sweeps.schedule import Limits
-from collect_remote.sweeps.work import Task, failed, told
+from collect_remote.sweeps.work import Task, ended, told
 
 Ends = Callable[[Task, Callable[[Event], None], Cancel], Outcome]
 INVENTORY = """
@@ -95,7 +95,7 @@ def test_what_the_run_itself_has_ended_with_is_not_asked_for_again(known: Invent
     full = StorageError("a disk of the host is full")
     full.of_run = True
     errors = {"llama": full, "other": StorageError("a disk is full here")}
-    _, first, _ = run(known, lambda task, *_: failed(errors[task.request.model], "a"))
+    _, first, _ = run(known, lambda task, *_: ended(errors[task.request.model], "a"))
     assert whole.retry("here") == 2
     done, second, _ = run(known, lambda *_: Outcome("valid"))
     assert done.ok
@@ -121,7 +121,7 @@ def test_a_run_that_is_stopped_again_and_again_has_failed(known: Inventory) -> N
 
 
 def test_who_is_given_up_is_told(known: Inventory) -> None:
-    _, engine, seen = run(known, lambda *_: failed(UnreachableError("no answer"), "a"))
+    _, engine, seen = run(known, lambda *_: ended(UnreachableError("no answer"), "a"))
     assert len(engine.tasks) == 1
     assert seen.ends == [("a/llama/default", "failed"), ("a/other/default", "failed")]
 
@@ -181,8 +181,27 @@ def test_why_it_has_ended_is_said_even_when_the_reports_cannot_be_written(known:
     assert not Path("here/sweep.json.part").exists()
 
 
+@pytest.mark.parametrize("left", [True, False])
+def test_what_was_left_behind_is_gone_on_with_and_what_was_stopped_is_begun_anew(known: Inventory, left: bool) -> None:
+    cancel, tasks = Cancel(), []
+
+    def ends(task: Task, _: object, asked: Cancel) -> Outcome:
+        tasks.append(task)
+        cancel.set()
+        while not asked.is_set:
+            time.sleep(0.01)
+        return Outcome("interrupted", left=left)
+
+    with pytest.raises(Interrupted):
+        run(known, ends, cancel=cancel)
+    done, engine, _ = run(known, lambda *_: Outcome("valid"))
+    assert done.ok
+    assert engine.tasks[0].again is left
+    assert (engine.tasks[0].run_id == tasks[0].run_id) is left
+
+
 def test_a_host_that_is_no_longer_there_is_told_and_its_run_is_looked_for_when_it_is(known: Inventory) -> None:
-    run(known, lambda *_: failed(UnreachableError("no answer"), "a"))
+    run(known, lambda *_: ended(UnreachableError("no answer"), "a"))
     whole.retry("here")
     Path("inventory.yaml").write_text(INVENTORY.replace("a: {address: 127.0.0.1, port: 1}, ", ""))
     done, engine, _ = run(load("inventory.yaml"), lambda *_: Outcome("valid"))
@@ -212,9 +231,10 @@ def test_an_executor_that_takes_nothing_any_more_is_told_of_every_cell(known: In
 
 
 def test_an_error_of_the_run_is_known_as_that() -> None:
-    from collect_remote.run import failed as ended
+    from collect_remote.run import failed
 
-    error = ended({"error": {"kind": "StorageError", "message": "full", "remedy": ""}, "log": []})
-    assert not failed(error, "a").left
-    assert failed(StorageError("full here"), "a").left
-    assert not failed(RunFailed("it raised"), "a").left
+    error = failed({"error": {"kind": "StorageError", "message": "full", "remedy": ""}, "log": []})
+    assert not ended(error, "a").left
+    assert ended(StorageError("full here"), "a").left
+    assert not ended(RunFailed("it raised"), "a").left
+    assert ended(Interrupted("interrupted: the result is kept on the host"), "a", "interrupted").left

@@ -39,6 +39,7 @@ create table cell (
     due real not null,             -- when it may be tried again, seconds since the epoch
     outcome text                   -- JSON of Outcome: the last there was
 );
+create unique index one_is_current on cell (key) where current;
 create table attempt (
     cell integer not null references cell,
     number integer not null,       -- from 1
@@ -173,7 +174,7 @@ class Journal:
     def replace(self, cell: Cell) -> None:
         """It stands for something else than it did: earlier attempts are not its own, and what they brought is kept."""
         self._write(
-            ("update cell set current = 0 where key = ?", (cell.key,)),
+            ("update cell set current = 0 where key = ? and current", (cell.key,)),
             (INSERT, _row(cell)),
         )
 

@@ -138,6 +138,27 @@ def test_who_reads_takes_back_what_a_killed_writer_has_left_half_done(tmp_path: 
     assert {one.state for one in known(tmp_path / "dead").values()} == {"pending"}
 
 
+def test_a_change_costs_no_more_in_a_large_sweep(tmp_path: Path) -> None:
+    def instructions(cells: int) -> int:
+        directory = tmp_path / str(cells)
+        create(directory, [Cell(f"h{n}/m/decode", f"h{n}", "m", ASKED, "d") for n in range(cells)])
+        count = 0
+
+        def step() -> None:
+            nonlocal count
+            count += 1
+
+        with Journal(directory) as journal:
+            journal._base.set_progress_handler(step, 1)
+            journal.begin("h7/m/decode", "r")
+            journal.end("h7/m/decode", Outcome("valid"), "valid")
+            journal.again(["h7/m/decode"])
+            journal.replace(Cell("h7/m/decode", "h7", "m", ASKED, "changed"))
+        return count
+
+    assert instructions(1000) < 2 * instructions(10)
+
+
 KILLED = """
 import sys
 from pathlib import Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -223,7 +224,7 @@ def sweep(options: argparse.Namespace) -> int:
     if exhausted(result.cells, limits):
         warn(
             f"more than {limits.max_fail} of the cells have failed: no further one was begun",
-            f"see to the causes, then `collect-remote sweep retry --failed --dir {place}`, or raise --max-fail",
+            f"see to the causes, then `collect-remote sweep retry --failed --dir {shlex.quote(str(place))}`",
         )
     show(options, result.document, result.text, f"the results are in {place}")
     return result.exit_code

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import queue
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Protocol
 from collect_agent.events import Event
 
 from ..cancel import Cancel
-from ..errors import CollectError, Interrupted, RunFailed, Trouble
+from ..errors import Interrupted, RunFailed, Trouble
 from ..inventory import Host
 from ..pipeline import new_run_id
 from . import schedule
@@ -31,6 +32,7 @@ from .work import Task, placed, told
 
 TICK_S = 0.2  # for whoever watches
 LEAVE_S = 60.0  # for cells that were asked to leave
+QUIET_S = 1.0  # ... and have nothing on their host, as far as we have heard
 OVER_TIME = Trouble(
     "cell-timeout",
     RunFailed,
@@ -102,7 +104,7 @@ class Conductor:
             left = self._leave()
             raise Interrupted(
                 f"interrupted: {left}; what is done is kept",
-                f"`collect-remote sweep --resume --dir {self._journal.directory}` goes on",
+                f"`collect-remote sweep --resume --dir {shlex.quote(str(self._journal.directory))}` goes on",
             ) from interrupt
         except BaseException:
             self._leave()
@@ -127,14 +129,17 @@ class Conductor:
 
     def _next(self, cancel: Cancel | None) -> None:
         """Whatever comes first: news of a cell, the time of one, somebody who wants to leave."""
-        with contextlib.suppress(queue.Empty):
-            self._inbox.get(timeout=max(0.01, min(TICK_S, self._look_at - self._now())))()
-            for _ in range(self._inbox.qsize()):  # a host that says more and more must not keep us
-                self._inbox.get_nowait()()
+        self._hear_out(max(0.01, min(TICK_S, self._look_at - self._now())))
         if cancel is not None:
             cancel.sleep(0)
         self._look_at_the_clock()
         self._watch.tick(time.time())
+
+    def _hear_out(self, seconds: float) -> None:
+        with contextlib.suppress(queue.Empty):
+            self._inbox.get(timeout=seconds)()
+            for _ in range(self._inbox.qsize()):  # a host that says more and more must not keep us
+                self._inbox.get_nowait()()
 
     def _begin(self, one: Progress) -> None:
         """Under the id of the attempt before, where that may have left a run."""
@@ -148,10 +153,8 @@ class Conductor:
             )
         self._cells[key] = one
         self._watch.began(one)
-        task, cancel = (
-            Task(host, placed(one.cell.request, self._profiles, run_id), run_id, earlier is not None),
-            Cancel(),
-        )
+        request, cancel = placed(one.cell.request, self._profiles, run_id), Cancel()
+        task = Task(host, request, run_id, again=earlier is not None)
         future = self._engine.submit(task, functools.partial(self._hear, key), cancel)
         until = self._now() + self._limits.timeout if self._limits.timeout else float("inf")
         self._running[key] = _Attempt(future, cancel, until)
@@ -225,14 +228,16 @@ class Conductor:
         for attempt in self._running.values():
             attempt.cancel.set()
         self._engine.stop()
-        until, asked = self._now() + LEAVE_S, len(self._running)
+        began, asked = self._now(), len(self._running)
         with contextlib.suppress(KeyboardInterrupt):
-            while self._busy() and self._now() < until:
-                with contextlib.suppress(queue.Empty, CollectError):  # of a journal that cannot be written
-                    self._inbox.get(timeout=TICK_S)()
-                self._watch.tick(time.time())
+            while (self._running if self._now() < began + QUIET_S else self._busy()) and self._now() < began + LEAVE_S:
+                with contextlib.suppress(Exception):  # the journal's, or a watch's: there is a reason already
+                    self._hear_out(TICK_S)
+                    self._watch.tick(time.time())
         left = self._busy()
-        return f"{asked} cells were running" + (f", and {left} of them may still be" if left else " and were stopped")
+        what = "1 cell was" if asked == 1 else f"{asked} cells were"
+        rest = f", and {left} of them may still be" if left else f" and {'was' if asked == 1 else 'were'} stopped"
+        return f"{what} running{rest if asked else ''}"
 
     def _busy(self) -> int:
         """Cells that may have something on their host."""

@@ -174,7 +174,7 @@ def test_why_it_has_ended_is_said_even_when_the_reports_cannot_be_written(known:
             time.sleep(0.01)
         return Outcome("interrupted")
 
-    with pytest.raises(Interrupted, match="were running and were stopped"):
+    with pytest.raises(Interrupted, match="was running and was stopped"):
         run(known, ends, cancel=cancel)
     with pytest.raises(StorageError, match="cannot write to here"):
         run(known, lambda *_: Outcome("valid"))
@@ -198,6 +198,31 @@ def test_what_was_left_behind_is_gone_on_with_and_what_was_stopped_is_begun_anew
     assert done.ok
     assert engine.tasks[0].again is left
     assert (engine.tasks[0].run_id == tasks[0].run_id) is left
+
+
+def test_a_cell_that_was_just_about_to_start_is_waited_for_whatever_a_watch_does(known: Inventory) -> None:
+    cancel = Cancel()
+
+    def ends(_task: Task, on_event: Callable[[Event], None], asked: Cancel) -> Outcome:
+        on_event({"stage": "choose"})
+        cancel.set()
+        while not asked.is_set:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        on_event({"stage": "start"})
+        time.sleep(1.5)
+        return Outcome("interrupted")
+
+    def broken() -> None:
+        if cancel.is_set:
+            raise ValueError("a callback of the user's own")
+
+    whole.begin(cells_of(known, "a", ["llama"]), "here")
+    seen = Seen()
+    seen.on_event = broken
+    with pytest.raises((Interrupted, ValueError)):
+        whole.go_on(Path("here"), known, Limits(), lambda _: seen, Scripted(ends), cancel)
+    assert states(whole.status("here")) == ["pending"]
 
 
 def test_a_host_that_is_no_longer_there_is_told_and_its_run_is_looked_for_when_it_is(known: Inventory) -> None:

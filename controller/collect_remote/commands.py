@@ -212,9 +212,9 @@ def sweep(options: argparse.Namespace) -> int:
         result = whole.status(options.dir)
         show(options, result.document, result.text)
         return result.exit_code
+    known = _inventory(options)
     if options.action == "retry":
         whole.retry(options.dir)
-    known = _inventory(options)
     cells, limits = () if begun else _cells(options, known), _limits(options)
     with engines.dask(options.dask) if options.dask else contextlib.nullcontext(engines.here) as engine_of:
         place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)

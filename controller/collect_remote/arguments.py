@@ -24,6 +24,17 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, f"see {self.prog} --help")
 
 
+class _Command(argparse._SubParsersAction):  # type: ignore[type-arg]  # of a stub; there is none at run time
+    """Refuses what was said of a collection before the name of another command, which would not hear of it."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *rest: Any) -> None:
+        shared = {action.dest for action in _shared_options()._actions}
+        for action in parser._actions:
+            if action.dest not in shared and getattr(namespace, action.dest, action.default) != action.default:
+                parser.error(f"{action.option_strings[0]} before {values[0]!r} is of no use to it")
+        super().__call__(parser, namespace, values, *rest)
+
+
 def _shared_options(absent: Any = None) -> _Parser:
     """Options that stand before or after a subcommand: `absent` as SUPPRESS keeps what was said before it."""
     shared = _Parser(add_help=False)
@@ -68,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     output.add_argument("--out", type=Path, metavar="DIR", help="default: profiles/<host>/<model>/<run id>")
     _add_archive(output)
     output.add_argument("--dry-run", action="store_true", help="show device and plan, change nothing")
-    others = main.add_subparsers(title="other commands", metavar="COMMAND", parser_class=_Parser)
+    others = main.add_subparsers(title="other commands", metavar="COMMAND", parser_class=_Parser, action=_Command)
 
     def add(
         name: str, command: Callable[[argparse.Namespace], int], text: str, host: dict[str, Any] | None = None
@@ -141,6 +152,7 @@ def _add_sweep(add: Add) -> None:
     sweep.add_argument(
         "action", nargs="?", choices=("status", "retry"), help="look at a sweep; run its --failed cells again"
     )
+    sweep.add_argument("--host", "--model", "--phase", type=_plural, help=argparse.SUPPRESS)
     cells = sweep.add_argument_group("cells")
     _add_hosts(cells)
     cells.add_argument("--models", action="append", default=[], metavar="A,B", help="default: all that the hosts have")
@@ -148,7 +160,7 @@ def _add_sweep(add: Add) -> None:
     cells.add_argument(
         "--matrix", type=Path, metavar="FILE", help="YAML: these, and any option below, in several values"
     )
-    asked = _Parser(add_help=False)
+    asked = _Parser(prog=sweep.prog, add_help=False)
     for container in (cells, asked):
         _add_how_to_collect(container)
         _add_profiler(container)
@@ -186,9 +198,8 @@ def _reparsed(asked: _Parser, words: Sequence[str], base: argparse.Namespace) ->
     try:
         return asked.parse_args(words, fresh)
     except UsageError as error:
-        raise UsageError(
-            f"matrix: {error.message}", "its keys are the options of collect-remote: see --help"
-        ) from error
+        where = f"{base.matrix}: " if base.matrix else ""
+        raise UsageError(f"{where}{error.message}", error.remedy) from error
 
 
 def _add_managing(add: Add) -> None:
@@ -254,6 +265,10 @@ def _amount(text: str) -> str:
     except UsageError as error:
         raise argparse.ArgumentTypeError(f"{error.message}: {error.remedy}") from error
     return text
+
+
+def _plural(_: str) -> None:
+    raise argparse.ArgumentTypeError("a sweep has several: --hosts, --models, --phases")
 
 
 def _several(text: str) -> int:

@@ -133,7 +133,9 @@ def _follow(run: Run, log: Log, *, may_go_on: bool) -> Event:
                     break
     except KeyboardInterrupt as interrupt:
         state = f"run {run.id} goes on: {run.how_to_go_on}" if may_go_on else stopped(run)
-        raise Interrupted(f"interrupted: {state}") from interrupt
+        error = Interrupted(f"interrupted: {state}")
+        error.of_run = run.stopped
+        raise error from interrupt
     except ConnectError:
         raise  # it could not be stopped either; it ends by itself
     except BaseException:

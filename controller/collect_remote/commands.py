@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -202,24 +203,42 @@ def sweep(options: argparse.Namespace) -> int:
             f"--{given[0].replace('_', '-')} does not go with a sweep that was begun: it has its cells",
             "leave it out, or begin another sweep",
         )
+    if options.failed != (options.action == "retry"):
+        raise UsageError("--failed and `sweep retry` go together", "collect-remote sweep retry --failed")
     from .sweeps import engines, live, whole
+    from .sweeps.schedule import exhausted
 
     if options.action == "status":
         result = whole.status(options.dir)
         show(options, result.document, result.text)
         return result.exit_code
-    if options.action == "retry":
-        if not options.failed:
-            raise UsageError("sweep retry: which cells?", "collect-remote sweep retry --failed")
-        whole.retry(options.dir)
     known = _inventory(options)
-    cells = () if begun else _cells(options, known)
+    if options.action == "retry":
+        whole.retry(options.dir)
+    cells, limits = () if begun else _cells(options, known), _limits(options)
     with engines.dask(options.dask) if options.dask else contextlib.nullcontext(engines.here) as engine_of:
         place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
         with engine_of(place) as engine:
-            result = whole.go_on(place, known, _limits(options), live.view, engine)
+            _open_files(limits.jobs)
+            result = whole.go_on(place, known, limits, live.view, engine)
+    if exhausted(result.cells, limits):
+        warn(
+            f"more than {limits.max_fail} of the cells have failed: no further one was begun",
+            f"see to the causes, then `collect-remote sweep retry --failed --dir {shlex.quote(str(place))}`",
+        )
     show(options, result.document, result.text, f"the results are in {place}")
     return result.exit_code
+
+
+def _open_files(jobs: int) -> None:
+    """Have the system allow as many as that takes, where it lets us: the usual 1024 are not enough for 200 cells."""
+    import resource
+
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 64 + 8 * jobs  # connection, result and lock of a cell; `ssh` has pipes too
+    if allowed != resource.RLIM_INFINITY and allowed < needed:
+        more = needed if most == resource.RLIM_INFINITY else min(needed, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, most))
 
 
 def _cells(options: argparse.Namespace, known: Inventory) -> tuple[Cell, ...]:
@@ -230,6 +249,8 @@ def _cells(options: argparse.Namespace, known: Inventory) -> tuple[Cell, ...]:
     axes = {"model": _listed(options.models), "phase": _listed(options.phases)}
     axes = {"model": plan.models_of(hosts), **vary.axes, **{name: values for name, values in axes.items() if values}}
     vary = dataclasses.replace(vary, axes=axes)
+    for name in vary.hosts_named:
+        known.host(name)
     return plan.expand(hosts, vary.wanted(lambda words: _request(options.reparse(words, options))))
 
 

@@ -36,6 +36,7 @@ class CollectError(Exception):
         self.stage = stage
         self.host = host
         self.log: tuple[str, ...] = ()
+        self.of_run = False  # the run itself has ended with it: there is nothing to go on with
         self._entry = entry
 
     @property
@@ -225,12 +226,14 @@ def from_agent(error: dict[str, str], *, stage: str = "", host: str = "") -> Col
     return classes.get(error["kind"], RunFailed)(message, remedy, **where)
 
 
-def storage_error(directory: Path, error: OSError) -> StorageError:
-    """What the operating system says of a directory here."""
+def storage_error(directory: Path, error: OSError, option: str = "--out") -> StorageError:
+    """What the operating system says of a directory here, which `option` names."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return StorageError(
         f"cannot write to {directory}: {error.strerror or error}",
-        "free some space, or write elsewhere with --out" if full else "choose a directory you may write to with --out",
+        f"free some space, or write elsewhere with {option}"
+        if full
+        else f"choose a directory you may write to with {option}",
     )
 
 

@@ -36,6 +36,7 @@ class Run:
         self.directory = f"{deployed.facts.workdir}/runs/{run_id}"  # on the host
         self._deployed, self._document = deployed, document
         self._after = self._ends = 0
+        self.stopped = False  # by us, and that is proved
 
     @property
     def attach(self) -> str:
@@ -63,7 +64,9 @@ class Run:
 
     def stop(self) -> list[int]:
         """End the run on the host; pids that could not be ended. UnreachableError when the host does not answer."""
-        return Tenacity(self.remote, STOP_S).persist(self._stop)
+        left = Tenacity(self.remote, STOP_S).persist(self._stop)
+        self.stopped = not left
+        return left
 
     def _stop(self) -> list[int]:
         with self._deployed.stream("stop", self.directory, going=True) as stream:
@@ -142,7 +145,7 @@ class Over(Exception):
 def failed(event: Event) -> CollectError:
     """The error that the `end` of a run tells, with the end of its log."""
     error = from_agent(event["error"])
-    error.log = wire.log_lines(event["log"])
+    error.log, error.of_run = wire.log_lines(event["log"]), True
     return error
 
 

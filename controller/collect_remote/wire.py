@@ -200,9 +200,10 @@ def _is_whole(manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     if misfit(manifest, _MANIFEST) is not None:
         return False
     steps, windows = asked["expected"]["steps"], manifest["phases"]
-    profiles = {(profile["phase"], profile.get("rank") or 0) for profile in manifest["profiles"] if profile["checks"]}
+    profiles = sorted((profile["phase"], profile.get("rank") or 0) for profile in manifest["profiles"])
     return (
-        profiles == set(itertools.product(steps, asked["expected"]["ranks"]))
+        profiles == sorted(itertools.product(steps, asked["expected"]["ranks"]))
+        and all(profile["checks"] for profile in manifest["profiles"])
         and set(steps) <= set(windows)
         and all(len(w["step_seconds"]) == len(w["step_kinds"]) for w in windows.values())
         and all(windows[phase]["warmup_seconds"] for phase in steps)

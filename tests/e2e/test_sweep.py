@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import os
 import signal
@@ -19,10 +20,12 @@ from typing import Any
 import pytest
 
 from collect_agent.archive import check_archive
-from collect_remote import Cancel, Limits, Profile, cells_of, load_inventory, sweep
+from collect_remote import Cancel, Limits, Profile, Request, cells_of, load_inventory, sweep
 from collect_remote.errors import Interrupted
+from collect_remote.pipeline import new_run_id
 from collect_remote.sweeps import live, whole
 from collect_remote.sweeps.engines import Elsewhere
+from collect_remote.sweeps.work import Task, perform
 from harness import Outcome, Tool, leases
 from simhost import SimHost
 
@@ -292,6 +295,27 @@ def test_from_python_with_events_and_a_way_to_cancel(
 
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_result_on_its_way_is_brought_later_and_what_was_stopped_is_begun_anew(
+    two: tuple[SimHost, SimHost], tool: Tool, models: Models
+) -> None:
+    known = load_inventory(tool.directory / "inventory.yaml").host("ascend01")
+
+    def task(model: str) -> Task:
+        run_id = new_run_id()
+        return Task(known, Request("ascend01", model, out=tool.directory / "profiles" / run_id), run_id)
+
+    def left_at(stage: str, task: Task) -> tuple[str, bool]:
+        cancel = Cancel()
+        outcome = perform(task, lambda event: cancel.set() if event["stage"] == stage else None, cancel)
+        return outcome.state, outcome.left
+
+    assert left_at("load", task("two")) == ("interrupted", False)
+    one = task("one")
+    assert left_at("pull", one) == ("interrupted", True)
+    assert perform(dataclasses.replace(one, again=True)).state == "valid"
+    assert models.starts()["ascend01 0"] == 1
 
 
 def test_any_executor_takes_the_cells(

@@ -11,10 +11,10 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from ..inventory import Host
+from ..inventory import Host, ModelSpec
 from ..request import Request
 
 T = TypeVar("T")
@@ -24,13 +24,17 @@ _NOT_OF_THE_RESULT = ("out", "wait", "timeout", "reconnect_for", "salvage", "hos
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One profile of a sweep: what is asked of which host. `key`: its name there. `digest`: what it stands for."""
+    """One profile of a sweep: what is asked of which host.
+
+    `key`: its name there. `digest`: what it stands for. `model_digest`: of what its model is, on whichever host.
+    """
 
     key: str
     host: str
     model: str
     request: Request
     digest: str
+    model_digest: str = ""
 
     @property
     def phase(self) -> str:
@@ -44,7 +48,7 @@ class Outcome:
     state: "valid", "failed", "interrupted" (we were asked to leave; its run was stopped), or "lost" (an earlier tool's
     run is there and has no result: to be run anew). error: `CollectError.to_json` and `kinds`, the entries of its class
     and of those above it. directory: of the published result. summary: see `summary.summarize`. versions: of what took
-    part, from the manifest.
+    part, from the manifest. left: its run, or the result of it, may still be on the host, to go on with.
     """
 
     state: str
@@ -52,6 +56,7 @@ class Outcome:
     directory: str | None = None
     summary: Mapping[str, Any] | None = None
     versions: Mapping[str, Any] = field(default_factory=dict)
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,8 @@ class Progress:
 def cell(host: Host, request: Request, tool: str, more: str = "") -> Cell:
     """`tool`: the version of collect-remote and its agent. `more`: what tells the cell from others of the phase."""
     key = f"{request.host}/{request.model}/{request.phase or 'default'}{more}"
-    return Cell(key, request.host, request.model, request, digest(host, request, tool))
+    model = model_digest(host.model(request.model))
+    return Cell(key, request.host, request.model, request, digest(host, request, tool), model)
 
 
 def digest(host: Host, request: Request, tool: str) -> str:
@@ -86,9 +92,24 @@ def digest(host: Host, request: Request, tool: str) -> str:
     said = {name: value for name, value in _plain(host).items() if name != "models"}
     asked = {name: value for name, value in _plain(request).items() if name not in _NOT_OF_THE_RESULT}
     model = host.model(request.model)
+    return _digest([said, asked, _plain(model), _own_adapter(model), tool])
+
+
+def model_digest(model: ModelSpec) -> str:
+    """The same wherever hosts run the same model: of the `path` to it, which may differ, the last name counts."""
+    options = {**model.options}
+    if isinstance(options.get("path"), str):
+        options["path"] = PurePosixPath(options["path"]).name
+    return _digest([_own_adapter(model) or model.adapter, model.route, options])
+
+
+def _own_adapter(model: ModelSpec) -> str:
+    """The text of a user's own; of others nothing."""
     adapter = model.adapter or ""
-    text = Path(adapter).read_text(encoding="utf-8", errors="replace") if adapter.endswith(".py") else ""
-    document = [said, asked, _plain(model), text, tool]
+    return Path(adapter).read_text(encoding="utf-8", errors="replace") if adapter.endswith(".py") else ""
+
+
+def _digest(document: Any) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

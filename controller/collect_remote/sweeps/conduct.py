@@ -9,9 +9,10 @@ import contextlib
 import dataclasses
 import functools
 import queue
+import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,7 +20,7 @@ from typing import Protocol
 from collect_agent.events import Event
 
 from ..cancel import Cancel
-from ..errors import CollectError, Interrupted, RunFailed, Trouble
+from ..errors import Interrupted, RunFailed, Trouble
 from ..inventory import Host
 from ..pipeline import new_run_id
 from . import schedule
@@ -31,7 +32,7 @@ from .work import Task, placed, told
 
 TICK_S = 0.2  # for whoever watches
 LEAVE_S = 60.0  # for cells that were asked to leave
-ONCE_MORE = ("connection", "transfer")  # a run may be there, whole, that we have only lost
+QUIET_S = 1.0  # ... and have nothing on their host, as far as we have heard
 OVER_TIME = Trouble(
     "cell-timeout",
     RunFailed,
@@ -79,6 +80,8 @@ class Conductor:
         self._profiles = (journal.directory / "profiles").absolute()
         self._cells = {one.cell.key: one for one in journal.cells()}
         self._running: dict[str, _Attempt] = {}
+        self._started = time.time() - time.monotonic()
+        self._renewed: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._look_at = 0.0  # when the schedule has to be asked again
@@ -101,18 +104,22 @@ class Conductor:
             left = self._leave()
             raise Interrupted(
                 f"interrupted: {left}; what is done is kept",
-                f"`collect-remote sweep --resume --dir {self._journal.directory}` goes on",
+                f"`collect-remote sweep --resume --dir {shlex.quote(str(self._journal.directory))}` goes on",
             ) from interrupt
         except BaseException:
             self._leave()
             raise
+
+    def _now(self) -> float:
+        """Seconds since the epoch; it goes on evenly when somebody sets the clock."""
+        return self._started + time.monotonic()
 
     def _every(self) -> list[Progress]:
         return list(self._cells.values())
 
     def _plan(self) -> bool:
         """Begin what can be begun; whether anything is left to wait for."""
-        now = time.time()
+        now = self._now()
         if now >= self._look_at:
             for one in schedule.startable(self._every(), self._limits, now):
                 self._begin(one)
@@ -122,31 +129,34 @@ class Conductor:
 
     def _next(self, cancel: Cancel | None) -> None:
         """Whatever comes first: news of a cell, the time of one, somebody who wants to leave."""
-        with contextlib.suppress(queue.Empty):
-            self._inbox.get(timeout=max(0.01, min(TICK_S, self._look_at - time.time())))()
-            while True:
-                self._inbox.get_nowait()()
+        self._hear_out(max(0.01, min(TICK_S, self._look_at - self._now())))
         if cancel is not None:
             cancel.sleep(0)
         self._look_at_the_clock()
         self._watch.tick(time.time())
 
+    def _hear_out(self, seconds: float) -> None:
+        with contextlib.suppress(queue.Empty):
+            self._inbox.get(timeout=seconds)()
+            for _ in range(self._inbox.qsize()):  # a host that says more and more must not keep us
+                self._inbox.get_nowait()()
+
     def _begin(self, one: Progress) -> None:
         """Under the id of the attempt before, where that may have left a run."""
         key, host = one.cell.key, self._hosts[one.cell.host]
-        kinds = (one.outcome.error or {}).get("kinds", ()) if one.outcome and one.ended else ()
-        again = one.run_id is not None and (one.state == "running" or any(kind in ONCE_MORE for kind in kinds))
-        run_id = one.run_id if again and one.run_id else new_run_id()
+        earlier = one.run_id if one.state == "running" or (one.outcome and one.outcome.left) else None
+        run_id = earlier or new_run_id()
         if one.state != "running":
             self._journal.begin(key, run_id)
             one = dataclasses.replace(
-                one, state="running", attempts=one.attempts + 1, run_id=run_id, began=time.time(), ended=None
+                one, state="running", attempts=one.attempts + 1, run_id=run_id, began=self._now(), ended=None
             )
         self._cells[key] = one
         self._watch.began(one)
-        task, cancel = Task(host, placed(one.cell.request, self._profiles, run_id), run_id, again), Cancel()
+        request, cancel = placed(one.cell.request, self._profiles, run_id), Cancel()
+        task = Task(host, request, run_id, again=earlier is not None)
         future = self._engine.submit(task, functools.partial(self._hear, key), cancel)
-        until = time.time() + self._limits.timeout if self._limits.timeout else float("inf")
+        until = self._now() + self._limits.timeout if self._limits.timeout else float("inf")
         self._running[key] = _Attempt(future, cancel, until)
         future.add_done_callback(lambda done: self._inbox.put(lambda: self._ended(key, done)))
 
@@ -164,57 +174,70 @@ class Conductor:
         if attempt is None or attempt.future is not future:
             return  # given up before
         outcome = future.result()
-        self._settle(key, self._over_time(key) if attempt.over_time and outcome.state != "valid" else outcome)
+        late = attempt.over_time and outcome.state != "valid"
+        self._settle(key, self._over_time(key, outcome.left) if late else outcome)
 
     def _settle(self, key: str, outcome: Outcome) -> None:
         """Write down how an attempt ended, and what that means for this cell and for others."""
         del self._running[key]
         self._look_at = 0.0
-        one, now = self._cells[key], time.time()
+        one, now = self._cells[key], self._now()
+        if outcome.state == "lost" and one.outcome and one.outcome.state == "lost":
+            outcome = dataclasses.replace(outcome, state="failed")  # whoever stops its runs does it again
         self._failures[key] += outcome.state == "failed"
         state, due = schedule.after(outcome, self._failures[key], self._limits, now)
         self._journal.end(key, outcome, state, due)
         one = self._cells[key] = dataclasses.replace(one, state=state, due=due, ended=now, outcome=outcome)
         self._watch.ended(one, due - now if state == "pending" and due else None)
-        for other in schedule.doomed(self._every(), one):
-            self._skip(other, schedule.given_up(outcome, key))
+        self._give_up(schedule.doomed(self._every(), one), one)
         if state == "valid":
-            older = schedule.stale(self._every(), one)
-            self._journal.again(other.cell.key for other in older)
-            for other in older:
-                self._cells[other.cell.key] = dataclasses.replace(other, state="pending", due=0.0)
+            self._renew([other for other in schedule.stale(self._every(), one) if other.cell.key not in self._renewed])
 
-    def _skip(self, one: Progress, outcome: Outcome) -> None:
-        self._journal.end(one.cell.key, outcome, "failed")
-        self._cells[one.cell.key] = dataclasses.replace(one, state="failed", outcome=outcome)
+    def _give_up(self, cells: Sequence[Progress], failed: Progress) -> None:
+        outcomes = {one.cell.key: schedule.given_up(one, failed) for one in cells}
+        self._journal.give_up(outcomes)
+        for one in cells:
+            told = self._cells[one.cell.key] = dataclasses.replace(
+                one, state="failed", began=None, ended=None, outcome=outcomes[one.cell.key]
+            )
+            self._watch.ended(told, None)
+
+    def _renew(self, cells: Sequence[Progress]) -> None:
+        """Once each: a host that never has the same releases has no results that go together."""
+        self._journal.again(one.cell.key for one in cells)
+        for one in cells:
+            self._renewed.add(one.cell.key)
+            self._cells[one.cell.key] = dataclasses.replace(one, state="pending", due=0.0)
 
     def _look_at_the_clock(self) -> None:
-        now = time.time()
+        now = self._now()
         for key, attempt in list(self._running.items()):
             if now > attempt.until and not attempt.over_time:
                 attempt.over_time = True
                 attempt.cancel.set()
             elif now > attempt.until + LEAVE_S:
-                self._settle(key, self._over_time(key))
+                self._settle(key, self._over_time(key, left=True))
 
-    def _over_time(self, key: str) -> Outcome:
+    def _over_time(self, key: str, left: bool) -> Outcome:
         error = OVER_TIME(seconds=self._limits.timeout)
         error.stage = self._running[key].stage
-        return Outcome("failed", told(error, self._cells[key].cell.host))
+        return Outcome("failed", told(error, self._cells[key].cell.host), left=left)
 
     def _leave(self) -> str:
         """Have what is running stop, and wait for it; what has become of it, in words."""
         for attempt in self._running.values():
             attempt.cancel.set()
         self._engine.stop()
-        until, asked = time.time() + LEAVE_S, len(self._running)
+        began, asked = self._now(), len(self._running)
         with contextlib.suppress(KeyboardInterrupt):
-            while self._busy() and time.time() < until:
-                with contextlib.suppress(queue.Empty, CollectError):  # of a journal that cannot be written
-                    self._inbox.get(timeout=TICK_S)()
-                self._watch.tick(time.time())
+            while (self._running if self._now() < began + QUIET_S else self._busy()) and self._now() < began + LEAVE_S:
+                with contextlib.suppress(Exception):  # the journal's, or a watch's: there is a reason already
+                    self._hear_out(TICK_S)
+                    self._watch.tick(time.time())
         left = self._busy()
-        return f"{asked} cells were running" + (f", and {left} of them may still be" if left else " and were stopped")
+        what = "1 cell was" if asked == 1 else f"{asked} cells were"
+        rest = f", and {left} of them may still be" if left else f" and {'was' if asked == 1 else 'were'} stopped"
+        return f"{what} running{rest if asked else ''}"
 
     def _busy(self) -> int:
         """Cells that may have something on their host."""

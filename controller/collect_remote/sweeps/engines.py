@@ -28,7 +28,7 @@ from ..parallel import in_background
 from ..request import adapter_source
 from ..wire import Sent
 from .cells import Outcome
-from .work import Task, perform, told
+from .work import Task, ended, perform
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # of typing from Python 3.11 on
@@ -72,20 +72,29 @@ class Elsewhere:
         self.mark = directory.absolute() / f".sweep-{os.urandom(8).hex()}"
 
     def __enter__(self) -> Self:
-        self.mark.touch()
+        with contextlib.suppress(OSError):  # without it results come back; the journal says what is wrong there
+            self.mark.touch()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.mark.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.mark.unlink()
 
     def submit(self, task: Task, on_event: OnEvent, cancel: Cancel) -> Future[Outcome]:  # noqa: ARG002 - see above
         here: Future[Outcome] = Future()
-        model = task.host.models[task.request.model]
-        adapter = adapter_source(Path(model.adapter)) if (model.adapter or "").endswith(".py") and model.adapter else ""
-        # An executor may run it again by itself, when a worker was lost.
-        far = self._executor.submit(self._run, dataclasses.replace(task, again=True), str(self.mark), adapter)
-        far.add_done_callback(lambda done: here.set_result(_came(done, task)))
+        self._submitted(task).add_done_callback(lambda done: here.set_result(_came(done, task)))
         return here
+
+    def _submitted(self, task: Task) -> Future[Came]:
+        adapter = task.host.models[task.request.model].adapter or ""
+        try:
+            text = adapter_source(Path(adapter)) if adapter.endswith(".py") else ""
+            # An executor may run it again by itself, when a worker was lost.
+            return self._executor.submit(self._run, dataclasses.replace(task, again=True), str(self.mark), text)
+        except Exception as error:  # noqa: BLE001 - one that is broken takes nothing any more
+            refused: Future[Came] = Future()
+            refused.set_exception(error)
+            return refused
 
     def stop(self) -> None:
         pass
@@ -115,15 +124,15 @@ def _with_adapter(task: Task, text: str, file: Path) -> Any:
 def _came(done: Future[Came], task: Task) -> Outcome:
     """What has become of a cell elsewhere; its result is published here."""
     if done.cancelled():
-        return Outcome("interrupted")
+        return Outcome("interrupted", left=True)
     try:
         outcome, files = done.result()
         return dataclasses.replace(outcome, directory=_published(files, task)) if files else outcome
     except CollectError as error:
-        return Outcome("failed", told(error, task.host.name))
-    except Exception as error:  # noqa: BLE001 - whatever an executor raises when it loses a worker
+        return ended(error, task.host.name)
+    except BaseException as error:  # noqa: BLE001 - whatever an executor raises when it loses a worker
         lost = UnreachableError(f"its worker was lost: {one_line(repr(error))}", "look at the cluster")
-        return Outcome("failed", told(lost, task.host.name))
+        return ended(lost, task.host.name)
 
 
 def _published(files: Mapping[str, bytes], task: Task) -> str:

@@ -13,11 +13,13 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import StorageError, Trouble, UsageError, storage_error
+from collect_agent.rundir import sync_directory
+
+from ..errors import StorageError, Trouble, UsageError, one_line, storage_error
 from ..request import Request
 from .cells import Cell, Outcome, Progress
 
@@ -30,12 +32,14 @@ create table cell (
     id integer primary key,        -- the order of the cells
     key text not null,
     digest text not null,
+    model_digest text not null,
     request text not null,         -- JSON of Request
     current integer not null,      -- 0: it was asked for under other circumstances; its results are kept
     state text not null,           -- pending, running, valid, failed
     due real not null,             -- when it may be tried again, seconds since the epoch
     outcome text                   -- JSON of Outcome: the last there was
 );
+create unique index one_is_current on cell (key) where current;
 create table attempt (
     cell integer not null references cell,
     number integer not null,       -- from 1
@@ -46,7 +50,9 @@ create table attempt (
     primary key (cell, number)
 ) without rowid;
 """
-INSERT = "insert into cell (key, digest, request, current, state, due) values (?, ?, ?, 1, 'pending', 0)"
+INSERT = (
+    "insert into cell (key, digest, model_digest, request, current, state, due) values (?, ?, ?, ?, 1, 'pending', 0)"
+)
 BEGIN = """
 insert into attempt (cell, number, run_id, began)
 select id, (select coalesce(max(number), 0) + 1 from attempt where cell = cell.id), ?, ? from cell
@@ -94,17 +100,17 @@ class Journal:
         self.directory = directory
         self._file = directory / NAME
         self._lock: IO[bytes] | None = None
-        if not self._file.is_file():
-            raise NOT_A_SWEEP(directory=directory)
         with self._told(), contextlib.ExitStack() as on_failure:
+            if not self._file.is_file():
+                raise NOT_A_SWEEP(directory=directory)
             if write:
                 self._lock = on_failure.enter_context(_locked(directory))
-            mode = "rw" if write else "ro"
+            # A reader too may have to take back what a killed writer has left half done.
             self._base = sqlite3.connect(
-                f"{self._file.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_S
+                f"{self._file.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=BUSY_S
             )
             on_failure.callback(self._base.close)
-            self._base.execute("pragma synchronous = full")
+            self._base.execute("pragma synchronous = extra")
             if self.said("format") != FORMAT:
                 raise DAMAGED(file=self._file, why=f"its format is {self.said('format')}, not {FORMAT}")
             on_failure.pop_all()
@@ -126,19 +132,18 @@ class Journal:
     def cells(self) -> list[Progress]:
         """The cells that are asked for now, in their order."""
         query = """
-            select key, digest, request, state, due, number, run_id, began, ended, cell.outcome from cell
+            select key, digest, model_digest, request, state, due, number, run_id, began, ended, cell.outcome from cell
             left join attempt on attempt.cell = cell.id
                 and number = (select max(number) from attempt where cell = cell.id)
             where current order by id
         """
         with self._told():
-            rows = self._base.execute(query).fetchall()
-        return [_progress(*row) for row in rows]
+            return [_progress(*row) for row in self._base.execute(query).fetchall()]
 
     def attempts(self, key: str) -> list[Progress]:
         """Every attempt at a cell, the oldest first; those of cells that it has replaced as well."""
         query = """
-            select key, digest, request, case when ended is null then 'running' else 'ended' end, due,
+            select key, digest, model_digest, request, case when ended is null then 'running' else 'ended' end, due,
                 number, run_id, began, ended, attempt.outcome from cell
             join attempt on attempt.cell = cell.id where key = ? order by id, number
         """
@@ -153,11 +158,13 @@ class Journal:
         )
 
     def end(self, key: str, outcome: Outcome, state: str, due: float = 0.0) -> None:
-        """It has ended like this, or was not tried because of it: "valid", "failed", or "pending" until `due`."""
-        told = json.dumps(dataclasses.asdict(outcome))
+        """It has ended like this: "valid", "failed", or "pending" until `due`."""
+        self._write(*_ending(key, outcome, state, due))
+
+    def give_up(self, outcomes: Mapping[str, Outcome]) -> None:
+        """These cells have failed without having been tried."""
         self._write(
-            (END, (time.time(), told, key)),
-            ("update cell set state = ?, due = ?, outcome = ? where key = ? and current", (state, due, told, key)),
+            *(statement for key, outcome in outcomes.items() for statement in _ending(key, outcome, "failed", 0.0))
         )
 
     def again(self, keys: Iterable[str]) -> None:
@@ -167,8 +174,8 @@ class Journal:
     def replace(self, cell: Cell) -> None:
         """It stands for something else than it did: earlier attempts are not its own, and what they brought is kept."""
         self._write(
-            ("update cell set current = 0 where key = ?", (cell.key,)),
-            (INSERT, (cell.key, cell.digest, _written(cell.request))),
+            ("update cell set current = 0 where key = ? and current", (cell.key,)),
+            (INSERT, _row(cell)),
         )
 
     def _write(self, *statements: tuple[str, tuple[Any, ...]]) -> None:
@@ -188,37 +195,48 @@ class Journal:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
-            raise DAMAGED(file=self._file, why=error) from error
+        except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DAMAGED(file=self._file, why=one_line(str(error))) from error
+        except OSError as error:
+            raise storage_error(self.directory, error, "--dir") from error
+
+
+def _ending(key: str, outcome: Outcome, state: str, due: float) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    told = json.dumps(dataclasses.asdict(outcome))
+    yield END, (time.time(), told, key)
+    yield "update cell set state = ?, due = ?, outcome = ? where key = ? and current", (state, due, told, key)
 
 
 def create(directory: Path, cells: Sequence[Cell]) -> None:
     """Begin a journal, whole or not at all. UsageError when there is one."""
     file = directory / NAME
-    fresh = directory / f"{NAME}.{os.getpid()}.part"
+    fresh = directory / f"{NAME}.{os.urandom(8).hex()}.part"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        if file.exists():
+        if os.path.lexists(file):
             raise BEGUN(directory=directory)
         with contextlib.closing(sqlite3.connect(fresh)) as base:
             base.executescript(SCHEMA)
             facts = {"format": FORMAT, "created": time.time()}
             base.executemany("insert into sweep values (?, ?)", [(n, json.dumps(v)) for n, v in facts.items()])
-            base.executemany(INSERT, [(cell.key, cell.digest, _written(cell.request)) for cell in cells])
+            base.executemany(INSERT, [_row(cell) for cell in cells])
             base.commit()
         try:
             os.link(fresh, file)  # unlike a rename, this replaces nothing
+            sync_directory(directory)
         except FileExistsError:
             raise BEGUN(directory=directory) from None
     except (OSError, sqlite3.Error) as error:
-        raise storage_error(directory, error if isinstance(error, OSError) else OSError(str(error))) from error
+        told = error if isinstance(error, OSError) else OSError(str(error))
+        raise storage_error(directory, told, "--dir") from error
     finally:
-        fresh.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            fresh.unlink()
 
 
 def _locked(directory: Path) -> IO[bytes]:
     """The lock of a sweep; gone with the process. UsageError when another has it."""
-    file = (directory / "lock").open("ab")
+    file = os.fdopen(os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -232,6 +250,7 @@ def _locked(directory: Path) -> IO[bytes]:
 def _progress(
     key: str,
     digest: str,
+    model_digest: str,
     request: str,
     state: str,
     due: float,
@@ -242,14 +261,15 @@ def _progress(
     outcome: str | None,
 ) -> Progress:
     asked = _read(request)
-    cell = Cell(key, asked.host, asked.model, asked, digest)
+    cell = Cell(key, asked.host, asked.model, asked, digest, model_digest)
     return Progress(
         *(cell, state, number or 0, run_id, began, ended), Outcome(**json.loads(outcome)) if outcome else None, due
     )
 
 
-def _written(request: Request) -> str:
-    return json.dumps(dataclasses.asdict(request), default=str)
+def _row(cell: Cell) -> tuple[str, ...]:
+    request = json.dumps(dataclasses.asdict(cell.request), default=str)
+    return cell.key, cell.digest, cell.model_digest, request
 
 
 def _read(text: str) -> Request:

@@ -35,10 +35,21 @@ class Matrix:
     exclude: tuple[Named, ...] = ()
     include: tuple[Named, ...] = ()
 
+    @property
+    def hosts_named(self) -> list[str]:
+        """The hosts that are left out somewhere, or added."""
+        return [entry["host"] for entry in (*self.exclude, *self.include) if "host" in entry]
+
     def wanted(self, ask: Callable[[Sequence[str]], Request]) -> list[Wanted]:
         """What is asked of which hosts. `ask` makes a request of arguments; what it raises is raised."""
         found = []
         one: Named
+        for entry in self.exclude:
+            for name in entry.keys() - {*self.axes, "host"}:
+                raise InventoryError(
+                    f"the matrix excludes cells by {name!r}, which it has no values of: none would be left out",
+                    f"name the values of {name!r}, or exclude by {', '.join(['host', *self.axes])}",
+                )
         varied = [name for name, values in self.axes.items() if len(values) > 1]
         for one in product(self.axes):
             less = [entry for entry in self.exclude if all(one.get(n) == v for n, v in entry.items() if n != "host")]

@@ -1,8 +1,8 @@
 """Hosts that are slower than their peers, and the evidence. Pure.
 
-Peers are other hosts with the same model, request, phase, rank and name of chip; of the same releases where there are
-enough, for kernels change with them. Compared are the median step and the mean call of every kernel that matters.
-Collectives are not: they last as long as the slowest rank lets the others wait.
+Peers are other hosts with the same model (its parameters too), request, phase, rank and name of chip; of the same
+releases where there are enough, for kernels change with them. Compared are the median step and the mean call of every
+kernel that matters. Collectives are not: they last as long as the slowest rank lets the others wait.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _row(progress: Progress, profile: Mapping[str, Any]) -> Row:
         profile["phase"],
         profile["rank"],
         profile["device"],
-        (asked, profile["phase"], profile["rank"], chip),
+        (asked, cell.model_digest, profile["phase"], profile["rank"], chip),
         tuple(versions.get(name) for name in RELEASES),
         _figures(profile),
         profile["times"]["free_pct"] if profile["times"] else None,

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from collect_agent.rundir import sync_directory
-from collect_agent.validate.sources import PHASES
 
 from ..errors import storage_error
+from ..shape import printable
 from .cells import Progress
 from .peers import Finding
+from .summary import KINDS
 
 FORMAT = "collect-remote sweep 1"
 NOT_ALL_VALID = 9  # exit code
 STATES = ("valid", "failed", "running", "pending")
-KINDS = tuple(kind for kind in PHASES if kind != "both")  # of steps
 TOP = 3  # kernels in a row of sweep.csv
 _RELEASES = ("cann", "torch", "torch_npu")
 
@@ -47,7 +47,7 @@ def exit_code(cells: Sequence[Progress]) -> int:
     """What was not run counts as not valid. Nothing valid at all, for one and the same reason, is that reason's end."""
     if all(progress.state == "valid" for progress in cells):
         return 0
-    codes = {(error(progress) or {}).get("exit_code") for progress in cells}
+    codes = {(error(progress) or {}).get("exit_code") if progress.state == "failed" else None for progress in cells}
     (code,) = codes if len(codes) == 1 else (None,)
     return code or NOT_ALL_VALID
 
@@ -127,8 +127,16 @@ def csv_text(cells: Sequence[Progress], findings: Sequence[Finding]) -> str:
             if profile:
                 why = slower.get((progress.cell.key, profile["phase"], profile["rank"]))
                 row |= {**dict(_columns_of_profile(profile)), "slower": why}
-            table.writerow(row)
+            table.writerow({name: _no_formula(value) for name, value in row.items()})
     return out.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets an apostrophe in front; and no control character stays."""
+    if not isinstance(value, str):
+        return value
+    plain = printable(value)
+    return f"'{plain}" if plain.startswith(("=", "+", "-", "@")) else plain
 
 
 def _columns_of_cell(progress: Progress) -> dict[str, Any]:
@@ -159,7 +167,8 @@ def write(path: Path, text: str) -> None:
     """The whole file or, as before, none of it, whatever happens meanwhile. StorageError when it cannot be written."""
     part = path.with_name(path.name + ".part")
     try:
-        with part.open("w", encoding="utf-8", newline="") as file:
+        part.unlink(missing_ok=True)  # of one that was killed
+        with part.open("x", encoding="utf-8", newline="") as file:  # "x" follows no link
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -168,4 +177,4 @@ def write(path: Path, text: str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink()
-        raise storage_error(path.parent, error) from error
+        raise storage_error(path.parent, error, "--dir") from error

@@ -38,7 +38,7 @@ def startable(cells: Iterable[Progress], limits: Limits, now: float) -> list[Pro
     chosen: list[Progress] = []
     if room <= 0 or exhausted(every, limits):
         return chosen
-    waiting = [one for one in every if one.state == "pending" and one.due <= now]
+    waiting = [one for one in every if one.state == "pending" and not _pauses(one, now)]
     turn: Counter[str] = Counter()
     queue = []
     for place, one in enumerate(waiting):
@@ -56,7 +56,12 @@ def next_due(cells: Iterable[Progress], limits: Limits, now: float) -> float | N
     every = list(cells)
     if exhausted(every, limits):
         return None
-    return min((one.due for one in every if one.state == "pending" and one.due > now), default=None)
+    return min((one.due for one in every if one.state == "pending" and _pauses(one, now)), default=None)
+
+
+def _pauses(one: Progress, now: float) -> bool:
+    """No pause is longer than the longest: when it seems so, the clock was set back since."""
+    return now < one.due <= now + LONGEST_PAUSE_S
 
 
 def exhausted(cells: Sequence[Progress], limits: Limits) -> bool:
@@ -108,10 +113,11 @@ def doomed(cells: Sequence[Progress], failed: Progress) -> list[Progress]:
     return [one for one in cells if one.cell.host == failed.cell.host and one.state == "pending"]
 
 
-def given_up(failed: Outcome, because: str) -> Outcome:
+def given_up(one: Progress, failed: Progress) -> Outcome:
     """How a cell ends that is not tried any more, for the same reason as another."""
-    error = dict(failed.error or {})
-    return Outcome("failed", {**error, "message": f"given up, as {because} had failed: {error.get('message')}"})
+    error = dict((failed.outcome and failed.outcome.error) or {})
+    message = f"given up, as {failed.cell.key} had failed: {error.get('message')}"
+    return Outcome("failed", {**error, "message": message}, left=bool(one.outcome and one.outcome.left))
 
 
 def _releases(outcome: Outcome | None) -> dict[str, str]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import io
 import re
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from collect_agent.trace.stream import Damage
 from collect_agent.validate import aggregates, kernels, tables
+from collect_agent.validate.sources import PHASES
 
 from ..errors import ProfileInvalid, one_line
 from ..member import BRING_AGAIN, members
 from ..profile import Held, Profile, held
 from ..shape import Maybe, Null, misfit
 
+KINDS = tuple(kind for kind in PHASES if kind != "both")  # of steps
 SHOWN = 20  # kernels, those with the largest total time
 MANY = 5000  # names of kernels that are kept apart; a graph may name every node differently
 STEP_TABLE, KERNEL_TABLE = "step_trace_time.csv", "kernel_details.csv"
@@ -61,6 +64,12 @@ def summarize(profile: Profile) -> dict[str, Any]:
     }
 
 
+def versions(profile: Profile) -> dict[str, str | None]:
+    """{what took part: its release}; None where there is none, or the host says it in no words."""
+    told = profile.manifest["versions"].items()
+    return {one_line(name): one_line(release) if isinstance(release, str) else None for name, release in told}
+
+
 def _device(devices: list[dict[str, Any]], rank: int) -> dict[str, str | None]:
     """Ranks have the devices in their order."""
     mine = devices[rank] if rank < len(devices) else {}
@@ -70,11 +79,11 @@ def _device(devices: list[dict[str, Any]], rank: int) -> dict[str, str | None]:
 def _steps(window: Mapping[str, Any], rank: int) -> dict[str, dict[str, Any]]:
     """{kind: how long its active steps took}: a window of both has two kinds, which have nothing in common."""
     mine = window.get("ranks", {}).get(str(rank), {}) if rank else window
-    pairs = list(zip(mine.get("step_kinds", ()), mine.get("step_seconds", ()), strict=False))
-    return {
-        kind: _spread([seconds * 1e3 for which, seconds in pairs if which == kind])
-        for kind in dict.fromkeys(kind for kind, _ in pairs)
-    }
+    took: dict[str, list[float]] = defaultdict(list)
+    for kind, seconds in zip(mine.get("step_kinds", ()), mine.get("step_seconds", ()), strict=False):
+        if kind in KINDS:
+            took[kind].append(seconds * 1e3)
+    return {kind: _spread(milliseconds) for kind, milliseconds in took.items()}
 
 
 def _spread(values: list[float]) -> dict[str, Any]:

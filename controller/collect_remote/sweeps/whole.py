@@ -23,7 +23,7 @@ from ..errors import CollectError
 from ..inventory import Inventory
 from . import journal as journals
 from . import peers, report, table
-from .cells import Cell, Outcome, Progress, digest
+from .cells import Cell, Outcome, Progress, digest, model_digest
 from .conduct import Conductor, Watch
 from .engines import Elsewhere, Engine, here
 from .journal import Journal
@@ -132,10 +132,14 @@ def go_on(
         watch = look(journal.cells())
         try:
             Conductor(journal, inventory.by_name, limits, watch, engine).run(cancel)
-        finally:
+        except BaseException:
             watch.close()
-            result = _reported(journal)
-            result.save()
+            with contextlib.suppress(CollectError):  # why it has ended says more
+                _reported(journal).save()
+            raise
+        watch.close()
+        result = _reported(journal)
+        result.save()
     return result
 
 
@@ -158,13 +162,16 @@ def _renew(journal: Journal, inventory: Inventory) -> None:
     ours = tool()
     for one in journal.cells():
         try:
-            now = digest(inventory.host(one.cell.host), one.cell.request, ours)
+            host = inventory.host(one.cell.host)
+            now = digest(host, one.cell.request, ours)
         except CollectError as gone:
             if one.state in ("pending", "running"):
-                journal.end(one.cell.key, Outcome("failed", told(gone, one.cell.host)), "failed")
+                left = one.state == "running" or bool(one.outcome and one.outcome.left)
+                journal.end(one.cell.key, Outcome("failed", told(gone, one.cell.host), left=left), "failed")
         else:
             if now != one.cell.digest:
-                journal.replace(dataclasses.replace(one.cell, digest=now))
+                model = model_digest(host.model(one.cell.model))
+                journal.replace(dataclasses.replace(one.cell, digest=now, model_digest=model))
 
 
 def _reported(journal: Journal) -> Sweep:

@@ -16,13 +16,13 @@ from collect_agent.events import Event
 
 from .. import manage
 from ..cancel import Cancel
-from ..errors import CollectError, Interrupted, internal
+from ..errors import CollectError, ConnectError, Interrupted, ProfileInvalid, TransferError, internal
 from ..inventory import Host
 from ..pipeline import collect
 from ..profile import Profile
 from ..request import Request
 from .cells import Outcome
-from .summary import summarize
+from .summary import summarize, versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +40,33 @@ class Task:
 
 def perform(task: Task, on_event: Callable[[Event], None] | None = None, cancel: Cancel | None = None) -> Outcome:
     """How it ended; nothing is raised."""
+    stopped = "lost" if task.again else "failed"  # not by us
     try:
         profile = _earlier(task, on_event, cancel) if task.again else None
-        profile = profile or collect(task.request, task.host, on_event, cancel=cancel, run_id=task.run_id)
+        if profile is None:
+            stopped = "failed"
+            profile = collect(task.request, task.host, on_event, cancel=cancel, run_id=task.run_id)
         return Outcome(
             "valid",
             directory=str(profile.directory),
             summary=summarize(profile),
-            versions=profile.manifest["versions"],
+            versions=versions(profile),
         )
     except Interrupted as error:
         asked = cancel is not None and cancel.is_set
-        return Outcome("interrupted" if asked else "lost" if task.again else "failed", told(error, task.host.name))
+        return ended(error, task.host.name, "interrupted" if asked else stopped)
     except CollectError as error:
-        return Outcome("failed", told(error, task.host.name))
+        return ended(error, task.host.name)
     except KeyboardInterrupt as error:
-        return Outcome("interrupted", told(Interrupted(f"interrupted: {error}"), task.host.name))
+        return ended(Interrupted(f"interrupted: {error}"), task.host.name, "interrupted")
     except Exception as error:  # noqa: BLE001 - one cell must not end the sweep
-        return Outcome("failed", told(internal(error), task.host.name))
+        return ended(internal(error), task.host.name)
+
+
+def ended(error: CollectError, host: str, state: str = "failed") -> Outcome:
+    """What was lost on the way may be there, whole; what the run itself has ended with is all there is of it."""
+    lost = isinstance(error, (ConnectError, TransferError, Interrupted)) and not error.of_run
+    return Outcome(state, told(error, host), left=lost)
 
 
 def told(error: CollectError, host: str) -> dict[str, object]:
@@ -72,6 +81,11 @@ def _earlier(task: Task, on_event: Callable[[Event], None] | None, cancel: Cance
     out = task.request.out
     if out is not None and out.is_dir():
         profile = Profile.at(out)
+        if profile.verdict != "valid":
+            raise ProfileInvalid(
+                f"run {task.run_id} came to a profile that is {profile.verdict}; what there is of it is in {out}",
+                f"`collect-remote validate {out}` shows why",
+            )
         with contextlib.suppress(CollectError):  # it may have been removed there, and need not be
             manage.clean(task.host, [task.run_id], results=True)
         return profile

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from collect_remote.errors import StorageError, UsageError
 from collect_remote.request import Request
 from collect_remote.sweeps.cells import Cell, Outcome, Progress
 from collect_remote.sweeps.journal import NAME, Journal, create
+from collect_remote.sweeps.report import write
 
 ASKED = Request("a", "m", phase="decode", devices=("1", "logic:2"), steps=7)
 CELLS = [Cell("a/m/decode", "a", "m", ASKED, "d1"), Cell("b/m/decode", "b", "m", Request("b", "m"), "d2")]
@@ -83,6 +87,76 @@ def test_a_damaged_journal_is_told(tmp_path: Path, content: bytes) -> None:
         Journal(tmp_path)
     with pytest.raises(UsageError, match="there is no sweep"):
         Journal(tmp_path / "elsewhere")
+
+
+def test_a_journal_of_another_form_is_told(tmp_path: Path) -> None:
+    create(tmp_path, CELLS)
+    for content in ('{"hots": "a"}', "[]", "nothing"):
+        with closing(sqlite3.connect(tmp_path / NAME)) as base:
+            base.execute("update cell set request = ?", (content,))
+            base.commit()
+        with pytest.raises(StorageError, match=r"the journal .* cannot be used"):
+            known(tmp_path)
+
+
+def test_a_directory_that_is_none_or_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in ("file", "file/below"):
+        with pytest.raises(StorageError, match=r"cannot write to .*file") as told:
+            create(tmp_path / place, CELLS)
+        assert "--dir" in told.value.remedy
+    create(tmp_path / "s", CELLS)
+    (tmp_path / "s" / "lock").mkdir()
+    with pytest.raises(StorageError, match=r"cannot write to .*s: Is a directory"):
+        Journal(tmp_path / "s")
+
+
+def test_links_are_not_followed_out_of_the_directory(tmp_path: Path) -> None:
+    create(tmp_path / "s", CELLS)
+    for name in ("lock", "sweep.json.part"):
+        (tmp_path / "s" / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError):
+        Journal(tmp_path / "s")
+    write(tmp_path / "s" / "sweep.json", "{}")
+    assert (tmp_path / "s" / "sweep.json").read_text() == "{}"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_who_reads_takes_back_what_a_killed_writer_has_left_half_done(tmp_path: Path) -> None:
+    create(tmp_path / "live", CELLS)
+    (tmp_path / "dead").mkdir()
+    with closing(sqlite3.connect(tmp_path / "live" / NAME, isolation_level=None)) as base:
+        base.execute("pragma cache_size = 1")  # so that a change reaches the file before it is complete
+        base.execute("begin")
+        base.execute("update cell set state = 'valid'")
+        base.executemany(
+            "insert into attempt (cell, number, run_id, began) values (1, ?, ?, 0)", [(n, "x" * 900) for n in range(99)]
+        )
+        for path in (tmp_path / "live").iterdir():
+            shutil.copy(path, tmp_path / "dead")
+    assert (tmp_path / "dead" / f"{NAME}-journal").stat().st_size
+    assert {one.state for one in known(tmp_path / "dead").values()} == {"pending"}
+
+
+def test_a_change_costs_no_more_in_a_large_sweep(tmp_path: Path) -> None:
+    def instructions(cells: int) -> int:
+        directory = tmp_path / str(cells)
+        create(directory, [Cell(f"h{n}/m/decode", f"h{n}", "m", ASKED, "d") for n in range(cells)])
+        count = 0
+
+        def step() -> None:
+            nonlocal count
+            count += 1
+
+        with Journal(directory) as journal:
+            journal._base.set_progress_handler(step, 1)
+            journal.begin("h7/m/decode", "r")
+            journal.end("h7/m/decode", Outcome("valid"), "valid")
+            journal.again(["h7/m/decode"])
+            journal.replace(Cell("h7/m/decode", "h7", "m", ASKED, "changed"))
+        return count
+
+    assert instructions(1000) < 2 * instructions(10)
 
 
 KILLED = """

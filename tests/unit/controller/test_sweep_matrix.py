@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -101,8 +103,14 @@ include: [{model: llama, phase: both, steps: 20}, {host: ascend01, model: flux}]
         ("steps: []", r"matrix.yaml:1:8: an empty list leaves no cell"),
         ("steps: [5, 5]", r"matrix.yaml:1:8: steps has the same value twice"),
         ("steps: {a: 1}", r"matrix.yaml:1:8: a value must be a word or a number, not a mapping"),
-        ("steps: many", r"matrix: argument --steps: invalid int value: 'many'"),
+        ("steps: many", r"matrix.yaml: argument --steps: invalid int value: 'many'"),
         ("exclude: {model: x}", r"matrix.yaml:1:10: this must be a list"),
+        (
+            "models: llama\nexclude: [{phase: decode}]",
+            r"the matrix excludes cells by 'phase', which it has no values of",
+        ),
+        ("exclude: [{host: ascend3}]", r"there is no host 'ascend3'"),
+        ("include: [{host: ascend3, model: llama}]", r"there is no host 'ascend3'"),
         ("exclude: [{modle: x}]", r"matrix.yaml:1:12: there is no 'modle' in a cell"),
         ("models: llama\nexclude: [{model: llama}]", r"the sweep has no cells"),
         ("models: llama\ninclude: [{model: llama}]", r"the sweep has the cell 'ascend01/llama/default' 2 times"),
@@ -115,11 +123,53 @@ def test_mistakes_of_a_matrix(here: Path, matrix: str, message: str) -> None:
         cells(matrix=matrix or "\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sweep", "--failed"], "--failed and `sweep retry` go together"),
+        (["sweep", "retry"], "--failed and `sweep retry` go together"),
+        (["sweep", "--resume", "--level", "2"], "--level does not go with a sweep that was begun"),
+        (["sweep", "--host", "ascend01"], "a sweep has several: --hosts"),
+        (["--host", "ascend01", "sweep"], "--host before 'sweep' is of no use to it"),
+        (["--steps", "5", "sweep"], "--steps before 'sweep' is of no use to it"),
+        (["--dry-run", "sweep"], "--dry-run before 'sweep' is of no use to it"),
+        (["sweep", "--phases", "decod"], "argument --phase: invalid choice: 'decod'"),
+    ],
+)
+def test_mistakes_of_a_command_line(here: Path, words: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)) as told:
+        options = parser().parse_args(words)
+        options.command(options)
+    assert "__main__" not in told.value.remedy
+    assert [path.name for path in here.iterdir()] == ["inventory.yaml"]
+
+
+def test_many_cells_at_once_may_have_many_files_open() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
+        commands._open_files(1)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (128, before[1])
+        commands._open_files(40)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (384, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_what_holds_for_every_command_may_stand_before_it(here: Path) -> None:
+    options = parser().parse_args(["-i", "inventory.yaml", "--json", "sweep", "status"])
+    assert (options.inventories, options.json, options.action) == ([Path("inventory.yaml")], True, "status")
+
+
 def test_a_cell_is_the_same_as_long_as_what_decides_its_result_is(here: Path) -> None:
     def digests(old: str = "", new: str = "", *words: str) -> list[str]:
         assert old in INVENTORY
         Path("inventory.yaml").write_text(INVENTORY.replace(old, new) if old else INVENTORY)
         return [one.digest for one in cells("--models", "llama", *words)]
+
+    def models(*change: str) -> set[str]:
+        digests(*change)
+        return {one.model_digest for one in cells("--models", "llama")}
 
     first = digests()
     assert digests() == first
@@ -127,6 +177,10 @@ def test_a_cell_is_the_same_as_long_as_what_decides_its_result_is(here: Path) ->
     assert digests("layers: 2", "layers: 3") == first  # of the other model
     assert not set(digests("layers: 1", "layers: 9")) & set(first)
     assert not set(digests("", "", "--level", "2")) & set(first)
+    assert len(models("ascend[01:02]:", "ascend[01:02]: {models: {llama: {layers: 9}}}")) == 2
+    assert len(models("ascend[01:02]:", "ascend[01:02]: {env: {A: '1'}}")) == 1
+    paths = "{models: {llama: {adapter: transformers, path: %s, layers: }}}"
+    assert len(models("ascend[01:02]:", f"ascend01: {paths % '/a/m8'}\n        ascend02: {paths % '/b/m8/'}")) == 2
     changed = digests("ascend[01:02]:", "ascend[01:02]: {env: {A: '1'}}")
     assert changed[:2] != first[:2]
     assert changed[2] == first[2]

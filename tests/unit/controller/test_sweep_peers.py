@@ -127,6 +127,15 @@ def test_only_the_same_is_compared(other: dict[str, Any]) -> None:
     assert found(fleet(hosts=FLEET[1:]) + fleet({"ascend01": {"factor": 2.0}}, ["ascend01"]))
 
 
+def test_another_model_of_the_same_name_is_another_model() -> None:
+    def of(digest: str, cell: Progress) -> Progress:
+        return dataclasses.replace(cell, cell=dataclasses.replace(cell.cell, model_digest=digest))
+
+    first, *others = fleet({"ascend01": {"factor": 2.0}})
+    assert found([of("a", first), *(of("a", other) for other in others)])
+    assert found([of("b", first), *(of("a", other) for other in others)]) == []
+
+
 def test_where_a_result_goes_and_how_long_it_may_take_makes_no_other_group() -> None:
     assert found(fleet(hosts=FLEET[1:]) + fleet({"ascend01": {"factor": 2.0}}, ["ascend01"], timeout=77.0))
 

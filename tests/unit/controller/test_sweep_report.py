@@ -132,6 +132,18 @@ def test_a_line_of_the_csv_for_every_profile_and_for_every_cell_without() -> Non
     assert (dead["error_kind"], dead["error_entry"], dead["window"]) == ("UnreachableError", "unreachable", "")
 
 
+def test_no_spreadsheet_takes_what_a_host_says_for_a_formula() -> None:
+    profile = sweeps.profile()
+    profile["kernels"]["top"][0]["name"] = "=cmd|' /C calc'!A0"
+    profile["device_name"] = "@SUM(A1)\x1b[2J"
+    (line,) = lines_of_csv([sweeps.valid(sweeps.pending(), [profile])])
+    assert line["kernel_1_name"] == "'=cmd|' /C calc'!A0"
+    assert line["device_name"] == "'@SUM(A1) [2J"
+    assert line["decode_step_median_ms"] == "10.0"
+    (line,) = lines_of_csv([sweeps.failed(sweeps.pending(), message="-1+1")])
+    assert line["error_message"] == "'-1+1"
+
+
 def test_the_table_says_all_of_it() -> None:
     cells = fleet()
     text = table(cells, findings(cells), 120)
@@ -196,6 +208,11 @@ def test_no_control_character_of_a_host_gets_through() -> None:
     cells = [sweeps.failed(sweeps.pending(), message="a\x1b[2J\nb", remedy="c\rd")]
     text = table(cells, [])
     assert text.replace("\n", "").isprintable()
+
+
+def test_what_was_interrupted_has_not_failed() -> None:
+    cells = [sweeps.failed(sweeps.pending(f"h{n}"), state="pending", exit_code=130) for n in range(2)]
+    assert document(cells)["exit_code"] == 9
 
 
 @given(st.lists(st.sampled_from(["valid", "failed", "running", "pending"]), max_size=30))

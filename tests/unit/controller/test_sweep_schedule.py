@@ -115,6 +115,16 @@ def test_a_host_that_lets_nobody_in_is_not_tried_for_every_cell() -> None:
     every = [*cells("a/1", state="failed", outcome=LOST), *cells("a/2", "b/1")]
     assert keys(doomed(every, every[0])) == ["a/2"]
     assert doomed(every, dataclasses.replace(every[0], outcome=BROKEN)) == []
-    told = given_up(LOST, "a/1").error
-    assert told is not None
-    assert told["message"] == "given up, as a/1 had failed: no route"
+    told = given_up(every[1], every[0])
+    assert told.error is not None
+    assert told.error["message"] == "given up, as a/1 had failed: no route"
+    assert not told.left
+    assert given_up(dataclasses.replace(every[1], outcome=Outcome("failed", left=True)), every[0]).left
+
+
+def test_no_pause_is_longer_than_the_longest_whatever_somebody_does_to_the_clock() -> None:
+    (one,) = cells("a/1", due=1000.0)
+    assert keys(startable([one], Limits(), 999)) == []
+    assert next_due([one], Limits(), 999) == 1000
+    assert keys(startable([one], Limits(), 1000)) == keys(startable([one], Limits(), 0)) == ["a/1"]
+    assert next_due([one], Limits(), 0) is None

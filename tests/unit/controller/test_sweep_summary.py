@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import statistics
 import time
@@ -18,7 +19,7 @@ import results
 from collect_remote import Profile, Request, collect, load_inventory
 from collect_remote.errors import CollectError, ProfileInvalid
 from collect_remote.sweeps import summary
-from collect_remote.sweeps.summary import MANY, SHOWN, summarize
+from collect_remote.sweeps.summary import MANY, SHOWN, summarize, versions
 from harness import Tool
 from simhost import SimHost
 
@@ -30,6 +31,24 @@ def of(path: Path) -> list[dict[str, Any]]:
     assert json.loads(json.dumps(document)) == document, "plain data"
     profiles: list[dict[str, Any]] = document["profiles"]
     return profiles
+
+
+def with_manifest(path: Path, **changes: Any) -> Profile:
+    """The result, with a manifest as no agent of ours writes it."""
+    profile = Profile.at(path)
+    return dataclasses.replace(profile, manifest={**profile.manifest, **changes})
+
+
+def test_what_a_host_says_of_releases_and_steps_is_text_and_finite(tmp_path: Path) -> None:
+    path = results.publish(tmp_path)
+    told = versions(with_manifest(path, versions={"cann": ["8"], "torch": "2\x1b[2J", "torch_npu": None}))
+    assert told == {"cann": None, "torch": "2 [2J", "torch_npu": None}
+    kinds = [f"kind {n}" for n in range(50_000)] + ["decode", "=cmd()"]
+    window = {"step_seconds": [0.5] * len(kinds), "step_kinds": kinds}
+    started = time.monotonic()
+    (found,) = summarize(with_manifest(path, phases={"decode": window}))["profiles"]
+    assert time.monotonic() - started < 5
+    assert {kind: steps["count"] for kind, steps in found["steps"].items()} == {"decode": 1}
 
 
 def kernels(text: str) -> dict[str, Any]:

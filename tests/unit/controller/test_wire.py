@@ -105,6 +105,8 @@ def test_what_the_host_does_not_call_valid_is_never_published(verdict: Any) -> N
     [
         {"profiles": []},
         {"profiles": [{**MANIFEST["profiles"][0], "checks": []}]},
+        {"profiles": MANIFEST["profiles"] * 2},
+        {"profiles": [*MANIFEST["profiles"], {**MANIFEST["profiles"][0], "phase": "more", "checks": []}]},
         {"profiles": [{**MANIFEST["profiles"][0], "directory": None}]},
         {"phases": {}},
         {"devices": [{}]},

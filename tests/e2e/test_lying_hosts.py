@@ -99,7 +99,8 @@ def test_answers_of_another_form(host: Start, tool: Tool, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["doctor", "devices"])
 def test_one_host_does_not_hide_the_others(host: Start, tool: Tool, command: str) -> None:
-    odd, fit = host(), host("ascend02")
+    """Its npu-smi shows no table, so that `devices` too asks the Python."""
+    odd, fit = host(npu_smi_text="no table"), host("ascend02")
     tool.inventory(odd, fit, entries={"ascend01": lying(odd, 's/"cann_place": [^,]*, //')})
     outcome = tool(command, "--host", "ascend01,ascend02", "--json")
     assert outcome.status == 5

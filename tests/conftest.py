@@ -29,6 +29,9 @@ REPEATED = (
     "test_the_users_python_is_found[torch_npu-",
     "test_more_than_two_gibibytes[openssh]",
     "test_transformers_with_random_weights[qwen2]",
+    "test_transformers_from_a_directory",
+    "test_killed_at_any_moment_it_goes_on_where_it_was[start]",
+    "test_killed_at_any_moment_it_goes_on_where_it_was[pull]",
 )
 
 

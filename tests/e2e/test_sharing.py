@@ -61,6 +61,7 @@ def all_good(documents: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_forty_collectors_share_eight_devices(host: Start, tool: Tool, tmp_path: Path) -> None:
     ascend = host()
     steady(tool, ascend)

@@ -24,7 +24,7 @@ from harness import Outcome, Tool, leases
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
-HOSTS, KILLS = map(int, os.environ.get("COLLECT_REMOTE_FLEET", "6 2").split())
+HOSTS, KILLS = map(int, os.environ.get("COLLECT_REMOTE_FLEET", "6 1").split())
 SICK = ("dead", "hanging", "full", "half-way")
 PHASES = ("prefill", "decode")
 MODEL = """

@@ -209,7 +209,8 @@ def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path: Path, what: 
     hangs = tmp_path / "hangs.sh"
     hangs.write_text(f"touch {tmp_path}/sourced\nexport MINE={tmp_path}\n{what}\n")
     limit = "1" if reader == "stays" else "600"
-    program = FUNCTIONS.replace(f"-t {HANGS_S}", f"-t {limit}") + HANGS.format(script=hangs)
+    assert f":-{HANGS_S}}}" in FUNCTIONS
+    program = FUNCTIONS.replace(f":-{HANGS_S}}}", f":-{limit}}}") + HANGS.format(script=hangs)
     with listening(program) as shell:
         assert shell.stdin is not None
         assert shell.stdout is not None

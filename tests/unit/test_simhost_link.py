@@ -188,7 +188,7 @@ def test_refused_connections_and_one_that_stays() -> None:
 def test_a_server_that_is_not_there_and_one_that_goes() -> None:
     with socket.create_server((ADDRESS, 0)) as taken:
         port = taken.getsockname()[1]
-    with Link(ADDRESS, port) as link, client(link) as sock, pytest.raises(ConnectionResetError):
+    with Link(ADDRESS, port) as link, pytest.raises(ConnectionResetError), client(link) as sock:
         sock.recv(1)
     with socket.create_server((ADDRESS, port)) as listener, Link(ADDRESS, port) as link, client(link) as sock:
         listener.accept()[0].close()

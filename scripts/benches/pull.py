@@ -11,13 +11,12 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import fabric
 import yaml
 
 from collect_remote import Host, Request, load_inventory, pipeline, transfer
@@ -36,6 +35,14 @@ ROUND_TRIP_S = 0.1
 RUN = "20260101_000000_abcdef"
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a file system, no file
 GCM = "aes128-gcm@openssh.com"
+GET = """
+import sys, fabric
+address, user, port, key, known, source, target = sys.argv[1:]
+settings = {"user": user, "port": int(port), "connect_kwargs": {"key_filename": key}}
+with fabric.Connection(address, config=fabric.Config(lazy=True), **settings) as connection:
+    connection.client.load_host_keys(known)
+    connection.get(source, local=target)
+"""
 
 
 def run(rounds: int) -> str:
@@ -138,19 +145,10 @@ class Peers:
         return side
 
     def get(self, file: Path) -> Side:
-        def side() -> None:
-            connection: Any = fabric.Connection(
-                self._host.address,
-                user=self._host.user,
-                port=self._port,
-                connect_kwargs={"key_filename": str(self._host.identity_file)},
-                config=fabric.Config(lazy=True),
-            )
-            connection.client.load_host_keys(str(self._known))
-            with connection:
-                connection.get(str(file), local=str(self._target))
-
-        return side
+        """In a process of its own, as everybody else: what it leaves behind would slow down ours."""
+        host, key = self._host, self._host.identity_file
+        words = (host.address, host.user, self._port, key, self._known, file, self._target)
+        return command(sys.executable, "-c", GET, *map(str, words))
 
 
 @contextlib.contextmanager

@@ -221,18 +221,22 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(
     assert leases(tool.directory.parent) == []
 
 
-def test_ctrl_c_stops_what_is_running(two: tuple[SimHost, SimHost], tool: Tool, models: Models) -> None:
+def ctrl_c_stops_it_and_it_goes_on(tool: Tool, models: Models, *options: str) -> None:
     models.gate.unlink()
-    process = tool.start("sweep", "--json")
+    process = tool.start("sweep", *options, "--json")
     wait_for(lambda: len(models.starts()) == 2)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "2 cells were running and were stopped" in json.loads(out)["error"]["message"]
     assert leases(tool.directory.parent) == []
     models.gate.touch()
     done = tool("sweep", "--resume", "--json")
     assert (done.status, set(states(done).values())) == (0, {"valid"})
+
+
+def test_ctrl_c_stops_what_is_running(two: tuple[SimHost, SimHost], tool: Tool, models: Models) -> None:
+    ctrl_c_stops_it_and_it_goes_on(tool, models)
 
 
 def test_a_cell_that_stands_for_something_else_is_run_anew_and_the_old_result_is_kept(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_sweep import Models, models, results, states, two, wait_for
+from test_sweep import Models, ctrl_c_stops_it_and_it_goes_on, models, results, two, wait_for
 
 from harness import Tool, leases
 from simhost import SimHost
@@ -72,17 +72,7 @@ def test_workers_that_are_lost_lose_no_cell(
 def test_ctrl_c_reaches_the_workers(
     two: tuple[SimHost, SimHost], tool: Tool, models: Models, cluster: dict[str, Any]
 ) -> None:
-    models.gate.unlink()
-    process = tool.start("sweep", "--dask", cluster["address"], "--json")
-    wait_for(lambda: len(models.starts()) == 2)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
-    assert "2 cells were running and were stopped" in json.loads(out)["error"]["message"]
-    assert leases(tool.directory.parent) == []
-    models.gate.touch()
-    done = tool("sweep", "--resume", "--json")
-    assert (done.status, set(states(done).values())) == (0, {"valid"})
+    ctrl_c_stops_it_and_it_goes_on(tool, models, "--dask", cluster["address"])
 
 
 def test_a_cluster_that_is_not_there(two: tuple[SimHost, SimHost], tool: Tool) -> None:

@@ -90,9 +90,13 @@ def digest(host: Host, request: Request, tool: str) -> str:
     A user's own adapter counts by its text. The releases on the host are known after a run: see `schedule.stale`.
     """
     said = {name: value for name, value in _plain(host).items() if name != "models"}
-    asked = {name: value for name, value in _plain(request).items() if name not in _NOT_OF_THE_RESULT}
     model = host.model(request.model)
-    return _digest([said, asked, _plain(model), _own_adapter(model), tool])
+    return _digest([said, asked_for(request), _plain(model), _own_adapter(model), tool])
+
+
+def asked_for(request: Request) -> dict[str, Any]:
+    """What of a request decides the profile, but for host and model."""
+    return {name: value for name, value in _plain(request).items() if name not in _NOT_OF_THE_RESULT}
 
 
 def model_digest(model: ModelSpec) -> str:

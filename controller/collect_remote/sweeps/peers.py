@@ -7,7 +7,6 @@ kernel that matters. Collectives are not: they last as long as the slowest rank 
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 
 from collect_agent.validate.kernels import COMMUNICATION_CORES
 
-from .cells import Progress
+from .cells import Progress, asked_for
 
 MIN_PEERS = 4  # with fewer neither a median nor a spread says much
 # Iglewicz and Hoaglin, How to Detect and Handle Outliers (1993): 0.6745 makes a MAD comparable with a standard
@@ -28,7 +27,6 @@ MAD_FLOOR = 0.01  # of the median: peers that happen to agree to the last digit 
 SHARE_PCT = 1.0  # of its kernels' time: what takes less is not worth a look
 BROAD, BROAD_LEAST = 0.5, 3  # part and number of its figures that make it the host, and not some kernels
 RELEASES = ("cann", "torch", "torch_npu", "transformers", "diffusers")  # those that decide how fast it is
-_NOT_COMPARED = ("host", "out", "wait", "timeout", "reconnect_for", "salvage")  # of a request
 
 
 class Figure(NamedTuple):
@@ -105,8 +103,7 @@ def rows(cells: Iterable[Progress]) -> list[Row]:
 
 def _row(progress: Progress, profile: Mapping[str, Any]) -> Row:
     cell, outcome = progress.cell, progress.outcome
-    request = {field.name: getattr(cell.request, field.name) for field in dataclasses.fields(cell.request)}
-    asked = tuple(str(value) for name, value in request.items() if name not in _NOT_COMPARED)
+    asked = tuple(map(str, asked_for(cell.request).values()))
     chip = profile["device_name"] or profile["chip"]
     versions = outcome.versions if outcome else {}
     return Row(
@@ -116,7 +113,7 @@ def _row(progress: Progress, profile: Mapping[str, Any]) -> Row:
         profile["phase"],
         profile["rank"],
         profile["device"],
-        (asked, cell.model_digest, profile["phase"], profile["rank"], chip),
+        (cell.model, cell.model_digest, asked, profile["phase"], profile["rank"], chip),
         tuple(versions.get(name) for name in RELEASES),
         _figures(profile),
         profile["times"]["free_pct"] if profile["times"] else None,

@@ -1,0 +1,8 @@
+import argparse
+
+from executor.model_runner import ModelRunner
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--yaml_file_path", required=True)
+    ModelRunner(parser.parse_args().yaml_file_path).run()

@@ -132,7 +132,7 @@ MODELS = [
     ("{route: vlm}", "unknown route 'vlm'", "auto, script"),
     ("{route: script, project: work, command: ls}", "project of model m must be an absolute path", "mend"),
     ("{route: script, project: /w}", "needs command for route script", "add `command:`"),
-    ("{route: script, project: /w, command: \"a 'b\"}", "command of model m must be a list of words", "mend"),
+    ('{route: script, project: /w, command: "a \'b"}', "command of model m must be a list of words", "mend"),
     ("{route: script, project: /w, command: ls, fallback: {path: /m}}", "names no adapter", "fallback: {adapter"),
     ("{adapter: llama, layer: 2}", "no option 'layer'", "did you mean 'layers'?"),
     ("{adapter: llama, path: /x}", "no option 'path'", "known: "),

@@ -24,22 +24,22 @@ def cause(lines: Iterable[str]) -> str:
 
 def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) -> Failure:
     """`lines` of all processes; `said`: see `cause`; `status`: the program's exit status; `log`: where to read."""
-    words = {"said": ": " + said if said else "", "status": status, "log": log}
+    said = ": " + said if said else ""
     by_kind = {line["say"]: line for line in lines}
     if "alive" not in by_kind:
-        return troubles.SHIM_NOT_LOADED(**words)
+        return troubles.SHIM_NOT_LOADED(status=status, said=said, log=log)
     if "missing" in by_kind:
         return troubles.NO_SUCH_CALL(call=by_kind["missing"].get("call"), why=by_kind["missing"].get("why"))
     if "imported" not in by_kind:
-        return troubles.PROFILER_NOT_IMPORTED(**words)
+        return troubles.PROFILER_NOT_IMPORTED(status=status, said=said, log=log)
     if "profiler" not in by_kind:
-        return troubles.PROFILER_NOT_BUILT(**words)
+        return troubles.PROFILER_NOT_BUILT(status=status, said=said, log=log)
     phase, rank = min(story.wanted - story.closed)
     window = _last(story, phase, rank)
     if window is None:
-        return troubles.NO_WINDOW(phase=phase, rank=rank, seen=_seen(lines), **words)
+        return troubles.NO_WINDOW(phase=phase, rank=rank, seen=_seen(lines), said=said, log=log)
     if said or not window.needed:
-        return troubles.NOT_CLOSED(phase=phase, rank=rank, **words)
+        return troubles.NOT_CLOSED(phase=phase, rank=rank, status=status, said=said, log=log)
     return troubles.WINDOW_TOO_LONG(phase=phase, rank=rank, made=window.calls, needed=window.needed)
 
 

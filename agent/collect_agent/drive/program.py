@@ -109,8 +109,9 @@ class Driver:
             with contextlib.suppress(Exception):
                 while not conversation.said.empty():
                     self._talked(conversation)
-            words = {"status": status, "said": ": " + said if said else "", "log": self._run.log}
-            raise troubles.SERVER_ENDED(doing=conversation.doing, **words)
+            raise troubles.SERVER_ENDED(
+                doing=conversation.doing, status=status, said=": " + said if said else "", log=self._run.log
+            )
         raise diagnosis.diagnose(self._story, self._receipts.all(), said, status, self._run.log)
 
     def _hear(self) -> None:

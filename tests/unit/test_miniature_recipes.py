@@ -24,6 +24,7 @@ class Recipes:
     def __init__(self, host: SimHost) -> None:
         self.host, self.root = host, checkout(host, "cann_recipes")
         self.edit("executor/scripts/set_env.sh", PLACEHOLDER, str(host.home / CANN))
+        self.edit("executor/scripts/set_env.sh", "your_cann_recipes_path", str(self.root))
 
     def edit(self, path: str, old: str, new: str) -> None:
         file = self.root / path

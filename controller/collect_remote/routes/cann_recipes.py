@@ -1,8 +1,8 @@
 """cann-recipes-infer, offline: its own launcher, on a copy of the model's YAML that lies in the run's directory.
 
-Read in hicann/cann-recipes-infer @ fbc225d (2026-08-21) and its history. `executor/scripts/infer.sh` launches every model
-since 2026-05-13; it takes a YAML from anywhere, names the directory of its logs by the file, and ends with status 0
-whatever became of its ranks.
+Read in hicann/cann-recipes-infer @ fbc225d (2026-08-21) and its history. `executor/scripts/infer.sh` launches every
+model since 2026-05-13; it takes a YAML from anywhere, names the directory of its logs by the file, and ends with
+status 0 whatever became of its ranks.
 """
 
 from __future__ import annotations
@@ -11,63 +11,100 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import EnvironmentUnfit, UsageError
+from ..errors import UsageError
 from ..inventory import ModelSpec
 from ..inventory.options import one_of, text
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from . import recipes_yaml
 from .plan import Launch, Named, Plan, driven
-from .recipes_yaml import Config, read
+from .recipes_checkout import ENGINE, LAUNCHER, PROFILERS, SET_ENV, check, config_of, own_loop_of, said
 from .route import Match, Route
 
-LAUNCHER, MANAGER, RUNNER = "executor/scripts/infer.sh", "executor/utils/profiler_context.py", "executor/model_runner.py"
-SET_ENV, PLACEHOLDER = "executor/scripts/set_env.sh", "your_cann_pkgs_path"
-WARM_UP = "executor.core.engine.execution_engine:ExecutionEngine.warm_up"
 PROFILER_WARMUP = 1
-# The engine records its first batch of prefill and no other: there is nothing to skip.
+# The engine's profiler sees the first batch of prefill and no other; a warm-up of the engine's own was before that.
 FIRST = {"skip_first": 0, "wait": 0, "warmup": 0, "active": 1}
 
 
 def wants(options: Mapping[str, Any]) -> Wants:
-    model, name, _ = _named(options)
-    return Wants((LAUNCHER, MANAGER, RUNNER, SET_ENV, f"models/{model}/infer.py", f"models/{model}/config/*.yaml", name))
+    named = said(options)
+    beside = f"{posixpath.dirname(config_of(named))}/*.yaml"
+    return Wants((LAUNCHER, SET_ENV, *PROFILERS, own_loop_of(named), config_of(named), beside))
 
 
-def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
-    for path, word in ((MANAGER, "class ProfilerManager"), (RUNNER, "define_profiler")):
+def detect(_: ModelSpec, facts: ProjectFacts) -> Match | None:
+    for path, word in PROFILERS.items():
         if LAUNCHER in facts.texts and word in facts.texts.get(path, ""):
-            return Match((f"{path} has its profiler", f"{LAUNCHER} launches it"))
+            return Match((f"{path} has a profiler", f"{LAUNCHER} launches its models"))
     return None
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
-    of, name, mode = _named(model.options)
-    _check(of, name, mode, model, facts)
-    config = read(facts.texts[name], name, request.rank_count)
-    own_loop = f"models/{of}/infer.py" in facts.texts
-    steps = _steps(request, window, config, own_loop)
-    before = request.warmup_steps + PROFILER_WARMUP
-    # The engine decodes max_new_tokens times; a loop of a model's own has the first token from its prefill. One more
-    # than the window needs, so that nothing is saved while the program ends.
-    tokens = max(config.tokens, before + steps.get("decode", -before) + 1 + own_loop)
-    windows = {
-        "prefill": None if own_loop else FIRST,
-        "decode": {"skip_first": request.warmup_steps, "wait": 0, "warmup": PROFILER_WARMUP, "active": steps.get("decode")},
-    }
-    shim = {
+    named = said(model.options)
+    check(named, model.name, facts)
+    config = recipes_yaml.read(facts.texts[config_of(named)], config_of(named))
+    if config.ranks != request.rank_count:
+        raise UsageError(
+            f"{config.name} is for {config.ranks} ranks, and {request.rank_count} are asked for",
+            f"say --devices {config.ranks}, or take another `yaml`; the ranks of several servers cannot be collected",
+        )
+    own_loop = own_loop_of(named) in facts.texts
+    # The engine decodes max_new_tokens times; a loop of a model's own has the first token from its prefill.
+    steps, decodes = _steps(request, window, config.tokens - own_loop)
+    tokens = max(config.tokens, decodes + own_loop)
+    stem = posixpath.splitext(posixpath.basename(config.name))[0] + "__collect_remote"
+    up = "/".join([".."] * (facts.path.count("/") + 3))  # from models/<model>/config to the root
+    launch = Launch(
+        ("bash", LAUNCHER, "--model", named["model"], "--yaml", Named(f"{up}{{run}}/{stem}.yaml")),
+        facts.path,
+        shim=_shim(request, steps, own_loop),
+        stop="recorded",
+        logs=(f"models/{named['model']}/res/*/*_{stem}/log_*.log",),
+    )
+    # Nobody knows what comes before the prefill that a loop of a model's own records: its schedule is left to it.
+    expected = {phase: None if own_loop and phase == "prefill" else count for phase, count in steps.items()}
+    files = {f"{stem}.yaml": config.copy(tokens)}
+    return driven("cann-recipes", request, launch, expected, files=files, notes=config.notes(tokens))
+
+
+def _steps(request: Request, window: Window, decodes: int) -> tuple[dict[str, int], int]:
+    """Active steps by phase, and how many decode steps the program has to make for them; it makes `decodes` now."""
+    steps, before = dict(window.step_counts), request.warmup_steps + PROFILER_WARMUP
+    if steps.get("prefill", 1) > 1:
+        raise UsageError(
+            f"--steps {steps['prefill']}: cann-recipes-infer records one prefill, the first", "leave --steps out"
+        )
+    if "decode" not in steps:
+        return steps, 0
+    if not request.all_steps:
+        return steps, before + steps["decode"] + 1  # one more, so that nothing is saved while the program ends
+    if decodes <= before:
+        raise UsageError(
+            f"--steps all: of {decodes} decode steps none is left after {before} before the window",
+            "say how many with --steps: max_new_tokens is raised for them",
+        )
+    return {**steps, "decode": decodes - before}, decodes
+
+
+def _shim(request: Request, steps: Mapping[str, int], own_loop: bool) -> dict[str, Any]:
+    decode = {"skip_first": request.warmup_steps, "wait": 0, "warmup": PROFILER_WARMUP, "active": steps.get("decode")}
+    windows = {"prefill": None if own_loop else FIRST, "decode": decode}
+    return {
         "windows": {phase: windows[phase] for phase in steps},
-        "phase_by": [[rf"(^|/){phase}(/|$)", phase] for phase in ("prefill", "decode")],
+        # Which of them a profiler is for shows in its directory: .../prof/decode, or .../decode/prof.
+        "phase_by": [[rf"(^|/){phase}(/|$)", phase] for phase in windows],
         "phase": None,
         "step_on": [],
-        "watch": [] if own_loop else [{"call": WARM_UP, "phase": None}],
+        "watch": [] if own_loop else [{"call": f"{ENGINE}.warm_up", "phase": None}],
     }
-    copy = f"{posixpath.splitext(posixpath.basename(name))[0]}__collect_remote.yaml"
-    up = "../" * (facts.path.count("/") + 3)  # from models/<model>/config to the root
-    launch = Launch(
-        ("bash", LAUNCHER, "--model", of, "--mode", mode, "--yaml", Named(f"{up}..{{run}}/{copy}")),
-        facts.path,
-        shim=shim,
-        stop="recorded",
-        logs=(f"models/{of}/res/*/*{copy[:-5]}/log_*.log",),
-    )
-    return driven("cann-recipes", request, launch, steps, files={copy: config.copy(tokens)}, notes=config.notes(tokens))
+
+
+ROUTE = Route(
+    "cann-recipes",
+    ("separate", "decode", "prefill"),
+    detect,
+    plan,
+    wants,
+    {"model": text, "yaml": text, "mode": one_of(("offline", "online"))},
+    required=(),
+)

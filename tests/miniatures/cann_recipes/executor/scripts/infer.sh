@@ -19,7 +19,6 @@ export YAML=$MODEL_DIR/config/$YAML_NAME
 source "$SCRIPT_DIR/function.sh"
 source "$SCRIPT_DIR/set_env.sh"
 [ -f "$MODEL_DIR/set_env.sh" ] && source "$MODEL_DIR/set_env.sh"
-export PYTHONPATH=$PYTHONPATH:$ROOT_DIR
 
 python3 "$SCRIPT_DIR/validate_infer_args.py" --mode "$MODE" --yaml "$YAML" || exit 1
 launch

@@ -1,4 +1,5 @@
-# To be edited: where CANN is, and the servers of the job.
+# To be edited: where this repository and CANN are, and the servers of the job.
+recipes_path="your_cann_recipes_path"
 cann_path="your_cann_pkgs_path"
 IPs=("127.0.0.1")
 
@@ -8,5 +9,6 @@ if [ ! -f "$cann_path/set_env.sh" ]; then
     exit 1
 fi
 source "$cann_path/set_env.sh"
+export PYTHONPATH=$PYTHONPATH:$recipes_path
 export HCCL_IF_IP=${IPs[0]}
 export HCCL_CONNECT_TIMEOUT=1200

@@ -74,3 +74,23 @@ def test_two_ranks_of_the_engine(recipes: Callable[..., Recipes], tool: Tool, ru
     assert [path.split("/")[-1] for path in left] == ["log_0.log", "log_1.log"]
     assert all("/deepseek_r1_r1_rank_2__collect_remote/" in path for path in left)
     assert gone(here.host.processes)
+
+
+@pytest.mark.parametrize("model", ["pangu_7b", "glm_5_2"])
+def test_a_model_with_a_loop_of_its_own(recipes: Callable[..., Recipes], tool: Tool, model: str) -> None:
+    """Its directories lie elsewhere, or are the other way round; the prefill that is recorded is the one it chooses."""
+    here = recipes()
+    outcome = here.collect(model=model, yaml=f"{model}.yaml")
+    assert profiles(tool, outcome) == [("decode", None, 10), ("prefill", None, 1)]
+
+
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+def test_one_phase_alone(recipes: Callable[..., Recipes], tool: Tool, phase: str) -> None:
+    outcome = recipes().collect("--phase", phase)
+    assert profiles(tool, outcome) == [(phase, None, 10 if phase == "decode" else 1)]
+
+
+def test_all_the_steps_there_are(recipes: Callable[..., Recipes], tool: Tool) -> None:
+    """8 tokens, 2 of them before the window and one for the profiler itself: the YAML is left as long as it is."""
+    outcome = recipes().collect("--phase", "decode", "--steps", "all")
+    assert profiles(tool, outcome) == [("decode", None, 5)]

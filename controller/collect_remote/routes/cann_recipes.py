@@ -18,7 +18,7 @@ from ..project import ProjectFacts, Wants
 from ..request import Request, Window
 from . import recipes_yaml
 from .plan import Launch, Named, Plan, driven
-from .recipes_checkout import ENGINE, LAUNCHER, PROFILERS, SET_ENV, check, config_of, own_loop_of, said
+from .recipes_checkout import ENGINE, LAUNCHER, PROFILERS, RUNNER, SET_ENV, check, config_of, own_loop_of, said
 from .route import Match, Route
 
 PROFILER_WARMUP = 1
@@ -95,7 +95,7 @@ def _shim(request: Request, steps: Mapping[str, int], own_loop: bool) -> dict[st
         "phase_by": [[rf"(^|/){phase}(/|$)", phase] for phase in windows],
         "phase": None,
         "step_on": [],
-        "watch": [] if own_loop else [{"call": f"{ENGINE}.warm_up", "phase": None}],
+        "watch": [{"call": f"{RUNNER}.model_generate" if own_loop else f"{ENGINE}.warm_up", "phase": None}],
     }
 
 

@@ -12,6 +12,7 @@ from ..project import ProjectFacts
 
 LAUNCHER, SET_ENV = "executor/scripts/infer.sh", "executor/scripts/set_env.sh"
 ENGINE = "executor.core.engine.execution_engine:ExecutionEngine"
+RUNNER = "executor.model_runner:ModelRunner"  # of models with a loop of their own
 PROFILERS = {
     "executor/utils/profiler_context.py": "class ProfilerManager",
     "executor/model_runner.py": "define_profiler",

@@ -37,18 +37,16 @@ class ModelRunner:
             on_trace_ready=torch_npu.profiler.tensorboard_trace_handler(profile_save_path),
         )
 
-    def run(self):
-        self.model.forward(self.input_tokens)
-        self.model.forward(1)
-        self.loop("prefill", self.input_tokens, count=1, skip_first=0, active=1)
-        self.loop("decode", 1, count=self.max_new_tokens - 1, skip_first=3, active=3)
+    def model_generate(self, warm_up=False):
+        self.loop("prefill", self.input_tokens, warm_up, count=1, skip_first=0, active=1)
+        self.loop("decode", 1, warm_up, count=2 if warm_up else self.max_new_tokens - 1, skip_first=3, active=3)
 
-    def loop(self, phase, tokens, count, **window):
+    def loop(self, phase, tokens, warm_up, count, **window):
         where = self.PROF_DIR.format(res=os.environ["RES_PATH"], phase=phase)
-        profiler = self.define_profiler(self.enable_profiler, where, **window)
+        profiler = self.define_profiler(self.enable_profiler and not warm_up, where, **window)
         if profiler:
             profiler.start()
-        for _ in range(count):
+        for _ in range(min(count, int(os.environ.get("RECIPES_TEXT_ENDS", count)))):
             self.model.forward(tokens)
             if profiler:
                 profiler.step()

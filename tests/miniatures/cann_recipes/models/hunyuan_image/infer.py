@@ -9,4 +9,4 @@ if __name__ == "__main__":
     parser.add_argument("--yaml_file_path", required=True)
     runner = ModelRunner(parser.parse_args().yaml_file_path)
     runner.enable_profiler = False
-    runner.run()
+    runner.model_generate()

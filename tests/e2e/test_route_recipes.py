@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import tarfile
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,3 +95,113 @@ def test_all_the_steps_there_are(recipes: Callable[..., Recipes], tool: Tool) ->
     """8 tokens, 2 of them before the window and one for the profiler itself: the YAML is left as long as it is."""
     outcome = recipes().collect("--phase", "decode", "--steps", "all")
     assert profiles(tool, outcome) == [("decode", None, 5)]
+
+
+# --- how it breaks ---
+
+
+def test_a_rank_that_crashes_while_the_launcher_says_0(recipes: Callable[..., Recipes], assert_clean: Clean) -> None:
+    here = recipes(env={"RECIPES_CRASH_RANK": "1"})
+    outcome = here.collect("--devices", "2", yaml="r1_rank_2.yaml")
+    message = r"rank 1 built no profiler for decode; .*: ImportError: cannot import name 'npu_fused_infer"
+    one_error(outcome, 6, message=message, remedy="read .*run.log")
+    assert_clean(here.host)
+
+
+def test_another_infer_py_is_running(recipes: Callable[..., Recipes], assert_clean: Clean) -> None:
+    here = recipes()
+    (here.host.home / "infer.py").write_text("import time; time.sleep(60)")
+    pid = int(on(here.host, "python3 ./infer.py > /dev/null 2>&1 & echo $!").stdout)
+    try:
+        outcome = here.collect()
+        one_error(outcome, 6, message="without importing .*exit status 1.*another infer.py", remedy="read")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert_clean(here.host)
+
+
+def test_a_loop_that_ends_before_its_window(recipes: Callable[..., Recipes], assert_clean: Clean) -> None:
+    """The YAML asks for enough, and the model stops with its text."""
+    here = recipes(env={"RECIPES_TEXT_ENDS": "6"})
+    outcome = here.collect("--phase", "decode", model="pangu_7b", yaml="pangu_7b.yaml")
+    one_error(outcome, 6, message="rank 0 made 6 steps of decode, and the window needs 13", remedy="--steps")
+    assert_clean(here.host)
+
+
+def test_a_model_that_does_not_hear_its_switch(recipes: Callable[..., Recipes], assert_clean: Clean) -> None:
+    here = recipes()
+    outcome = here.collect(model="hunyuan_image", yaml="hunyuan_image.yaml")
+    one_error(outcome, 6, message="built no profiler", remedy="--dry-run")
+    assert_clean(here.host)
+
+
+def test_an_output_on_a_bad_file_system(recipes: Callable[..., Recipes], assert_clean: Clean) -> None:
+    here = recipes(disk="open")
+    one_error(here.collect(), 5, message="directories that others may write to", remedy="workdir")
+    assert here.host.uses() == []
+    assert_clean(here.host)
+
+
+def test_a_parser_that_fails_leaves_the_raw_data(recipes: Callable[..., Recipes], assert_clean: Clean) -> None:
+    here = recipes(env={"SIMHOST_LIGHT_FAULTS": "export_fails"})
+    outcome = here.collect("--phase", "decode")
+    one_error(
+        outcome, 7, message="Failed to export CANN .*in vain: in place, /", remedy="kept on the host in .*/profile"
+    )
+    assert_clean(here.host)
+
+
+def _online(_: Recipes) -> dict[str, str]:
+    return {"mode": "online"}
+
+
+def _placeholder(here: Recipes) -> dict[str, str]:
+    here.edit("executor/scripts/set_env.sh", str(here.host.home / CANN), "your_cann_pkgs_path")
+    return {}
+
+
+def _old(here: Recipes) -> dict[str, str]:
+    (here.root / "executor/scripts/infer.sh").unlink()
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "message", "remedy"),
+    [
+        (_online, 2, "online: there an engine that decodes never sees the prefill", "offline"),
+        (_placeholder, 5, "still has a placeholder for cann_path", "fill it in"),
+        (_old, 5, "no executor/scripts/infer.sh", "route: script"),
+        (lambda _: {"yaml": "r2.yaml"}, 5, "no models/deepseek_r1/config/r2.yaml", r"r1.yaml, r1_rank_2.yaml"),
+        (lambda _: {"model": "gpt_oss"}, 5, "no models/gpt_oss/config/r1.yaml", "correct `model`"),
+        (lambda _: {"yaml": "r1_rank_2.yaml"}, 2, "is for 2 ranks, and 1 are asked for", "--devices 2"),
+    ],
+    ids=["online", "placeholder", "old", "no-yaml", "no-model", "ranks"],
+)
+def test_what_is_refused_before_anything_starts(
+    recipes: Callable[..., Recipes],
+    assert_clean: Clean,
+    change: Callable[[Recipes], dict[str, str]],
+    status: int,
+    message: str,
+    remedy: str,
+) -> None:
+    here = recipes()
+    one_error(here.collect(**change(here)), status, message=message, remedy=remedy)
+    assert here.host.uses() == []
+    assert_clean(here.host)
+
+
+def test_the_plan_reads_well(recipes: Callable[..., Recipes], tool: Tool) -> None:
+    here = recipes()
+    command = "bash executor/scripts/infer.sh --model deepseek_r1 --yaml r1.yaml"
+    tool.inventory(here.host, models={"ds": {"route": "auto", "project": str(here.root), "command": command}})
+    outcome = tool("--host", "ascend01", "--model", "ds", "--dry-run")
+    assert outcome.status == 0, outcome.err
+    for line in (
+        "route     cann-recipes: executor/utils/profiler_context.py has a profiler",
+        "window    decode: skip_first 2, wait 0, warmup 1, active 10",
+        "note      a copy of models/deepseek_r1/config/r1.yaml with model_config.enable_profiler: true",
+        "note      its scheduler_config.max_new_tokens is 14, not 8",
+    ):
+        assert line in outcome.out, outcome.out
+    assert here.host.uses() == []

@@ -22,10 +22,18 @@ def cause(lines: Iterable[str]) -> str:
     return ""
 
 
+def last(lines: Iterable[str]) -> str:
+    """The last line that says something: with it a launcher gives up, which is no Python and raises nothing."""
+    said = ""
+    for line in lines:
+        said = line.strip() or said
+    return said[:300]
+
+
 def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) -> Failure:
     """`lines` of all processes; `said`: see `cause`; `status`: the program's exit status; `log`: where to read."""
     said = ": " + said if said else ""
-    by_kind = {line["say"]: line for line in lines}
+    by_kind = {line["say"]: line for line in lines if line["say"] != "missing" or line.get("call") in story.calls}
     if "alive" not in by_kind:
         who = "any Python of the command (exit status {})".format(status)
         return troubles.SHIM_NOT_LOADED(who=who, said=said, log=log)

@@ -2,8 +2,8 @@
 export CUDA_DEVICE_MAX_CONNECTIONS=1
 export HCCL_CONNECT_TIMEOUT=1800
 
-NPUS_PER_NODE=${NPUS_PER_NODE:-2}
-MASTER_PORT=${MASTER_PORT:-$((10000 + $$ % 20000))}
+NPUS_PER_NODE=2
+MASTER_PORT=$((10000 + $$ % 20000))
 
 DISTRIBUTED_ARGS="
     --nproc_per_node $NPUS_PER_NODE \
@@ -15,7 +15,7 @@ DISTRIBUTED_ARGS="
 GPT_ARGS="
     --micro-batch-size 1 \
     --seq-length 32 \
-    --train-iters ${TRAIN_ITERS:-30}
+    --train-iters 30
 "
 
 OUTPUT_ARGS="

@@ -20,6 +20,7 @@ COPY, RUN_VARIABLE = "launch.sh", "COLLECT_REMOTE_RUN"
 # What of a shell's text can belong to one command: words, continued lines, quotes, `$(...)`; no pipe, no redirection.
 _REST = r"""(?:\\[\s\S]|\$\([^()]*\)|"(?:\\[\s\S]|[^"\\\n])*"|'[^'\n]*'|[^\n\\"'|&;<>()])*"""
 _BEFORE = r"^(?:[^#\n]*?\s)?(?:[\w./${}-]*/)?"
+_COMMENT = re.compile(r"(?:^|(?<=\s))#.*$", re.MULTILINE)
 _PASSED_ON = re.compile(r"\$(?:[@*]|\{[@*]\})")
 _OWN_PLACE = re.compile(r"\$(?:\{BASH_SOURCE(?:\[0\])?\}|BASH_SOURCE\b)")
 _DEVICES = re.compile(r"(\bASCEND_RT_VISIBLE_DEVICES=)(?!\$\{ASCEND_RT_VISIBLE_DEVICES:-)([^\s;&]*)")
@@ -82,10 +83,10 @@ def with_arguments(command: Sequence[str], facts: ProjectFacts, programs: str, m
 def number_of(option: str, command: Sequence[str], facts: ProjectFacts) -> int | None:
     """The number that the command or its script gives to an option, a pattern; None where the text does not tell."""
     script = script_of(command, facts)
-    text = "\n".join((shlex.join(command), facts.texts[script] if script else ""))
+    text = "\n".join((shlex.join(command), _COMMENT.sub("", facts.texts[script]) if script else ""))
     found = re.search(rf"(?<![\w-]){option}[\s=]+[\"']?(?:\$\{{?(\w+)\}}?|(\d+)\b)", text)
     if found and found[1]:
-        found = re.search(rf"^\s*(?:export\s+)?{found[1]}=[\"']?()(\d+)[\"']?\s*(?:#.*)?$", text, re.MULTILINE)
+        found = re.search(rf"^\s*(?:export\s+)?{found[1]}=[\"']?()(\d+)[\"']?\s*$", text, re.MULTILINE)
     return int(found[2]) if found else None
 
 

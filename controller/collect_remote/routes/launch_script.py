@@ -17,8 +17,9 @@ from ..project import ProjectFacts
 from .plan import Named
 
 COPY, RUN_VARIABLE = "launch.sh", "COLLECT_REMOTE_RUN"
-# What of a shell's text can belong to one command: words, continued lines, quotes, `$(...)`; no pipe, no redirection.
-_REST = r"""(?:\\[\s\S]|\$\([^()]*\)|"(?:\\[\s\S]|[^"\\\n])*"|'[^'\n]*'|[^\n\\"'|&;<>()])*"""
+# What of a shell's text can belong to one command: words, continued lines, quotes, `$(...)`; no pipe,
+# no redirection, no comment.
+_REST = r"""(?:\\[\s\S]|\$\([^()]*\)|"(?:\\[\s\S]|[^"\\\n])*"|'[^'\n]*'|(?<!\s)#|[^\n\\"'|&;<>()#])*"""
 _BEFORE = r"^(?:[^#\n]*?\s)?(?:[\w./${}-]*/)?"
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*$", re.MULTILINE)
 _PASSED_ON = re.compile(r"\$(?:[@*]|\{[@*]\})")

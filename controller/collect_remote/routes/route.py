@@ -32,7 +32,7 @@ class Route:
     phases: what `--phase` may be, the default first. options: what a model of the inventory may say besides `project`
     and `command`; `required` of all these. wants: what has to be seen of the project, by the model's options.
     detect: whether a project is one of these; it is not asked when the user names the route. plan: raises UsageError or
-    EnvironmentUnfit for what cannot be done. steps: the default number where it is not that of the phase.
+    EnvironmentUnfit for what cannot be done. all_steps: whether `--steps all` has a meaning.
     """
 
     name: str
@@ -42,3 +42,4 @@ class Route:
     wants: Callable[[Mapping[str, Any]], Wants] = _nothing
     options: Mapping[str, Check] = field(default_factory=dict)
     required: tuple[str, ...] = ("command",)
+    all_steps: bool = False

@@ -173,7 +173,7 @@ def _old(here: Recipes) -> dict[str, str]:
         (_old, 5, "no executor/scripts/infer.sh", "route: script"),
         (lambda _: {"yaml": "r2.yaml"}, 5, "no models/deepseek_r1/config/r2.yaml", r"r1.yaml, r1_rank_2.yaml"),
         (lambda _: {"model": "gpt_oss"}, 5, "no models/gpt_oss/config/r1.yaml", "correct `model`"),
-        (lambda _: {"yaml": "r1_rank_2.yaml"}, 2, "is for 2 ranks, and 1 are asked for", "--devices 2"),
+        (lambda _: {"yaml": "r1_rank_2.yaml"}, 2, "has 2 ranks, and 1 are asked for", "--devices 2"),
     ],
     ids=["online", "placeholder", "old", "no-yaml", "no-model", "ranks"],
 )
@@ -205,3 +205,14 @@ def test_the_plan_reads_well(recipes: Callable[..., Recipes], tool: Tool) -> Non
     ):
         assert line in outcome.out, outcome.out
     assert here.host.uses() == []
+
+
+def test_the_doctor_sees_what_a_collection_would_need(recipes: Callable[..., Recipes], tool: Tool) -> None:
+    here = recipes(npus=2, processes=[{"logic": 0, "pid": 4711, "name": "python", "mb": 9000}])
+    spec = {"route": "cann-recipes", "project": str(here.root), "model": "deepseek_r1", "yaml": "r1_rank_2.yaml"}
+    tool.inventory(here.host, models={"ds": spec})
+    outcome = tool("doctor", "--host", "ascend01", "--model", "ds")
+    assert "cann-recipes: executor/utils/profiler_context.py has a profiler" in outcome.out
+    assert outcome.status == 4, outcome.out
+    here.host.set_state(processes=[])
+    assert tool("doctor", "--host", "ascend01", "--model", "ds").status == 0

@@ -32,10 +32,12 @@ def wants(options: Mapping[str, Any]) -> Wants:
     return Wants((LAUNCHER, SET_ENV, *PROFILERS, own_loop_of(named), config_of(named), beside))
 
 
-def detect(_: ModelSpec, facts: ProjectFacts) -> Match | None:
+def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
+    config = facts.texts.get(config_of(said(model.options)), "")
     for path, word in PROFILERS.items():
         if LAUNCHER in facts.texts and word in facts.texts.get(path, ""):
-            return Match((f"{path} has a profiler", f"{LAUNCHER} launches its models"))
+            evidence = (f"{path} has a profiler", f"{LAUNCHER} launches its models")
+            return Match(evidence, ranks=recipes_yaml.ranks_of(config))
     return None
 
 
@@ -43,11 +45,6 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     named = said(model.options)
     check(named, model.name, facts)
     config = recipes_yaml.read(facts.texts[config_of(named)], config_of(named))
-    if config.ranks != request.rank_count:
-        raise UsageError(
-            f"{config.name} is for {config.ranks} ranks, and {request.rank_count} are asked for",
-            f"say --devices {config.ranks}, or take another `yaml`; the ranks of several servers cannot be collected",
-        )
     own_loop = own_loop_of(named) in facts.texts
     # The engine decodes max_new_tokens times; a loop of a model's own has the first token from its prefill.
     steps, decodes = _steps(request, window, config.tokens - own_loop)
@@ -107,4 +104,5 @@ ROUTE = Route(
     wants,
     {"model": text, "yaml": text, "mode": one_of(("offline", "online"))},
     required=(),
+    all_steps=True,
 )

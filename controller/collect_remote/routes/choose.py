@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..errors import UsageError
+from ..errors import CollectError, UsageError
 from ..inventory import Host, ModelSpec
 from ..project import ProjectFacts, look
 from ..request import Request, Window, window
@@ -64,11 +64,25 @@ def wanted(model: ModelSpec) -> str:
     return look(model, detect.wants(model)) if model.route else ""
 
 
+def ranks_of(model: ModelSpec, facts: ProjectFacts) -> int:
+    """How many devices the program of the model needs, as far as its project tells; 1 where it does not."""
+    try:
+        _, match = detect.find(model, facts)
+    except CollectError:
+        return 1
+    return max(match.ranks or 1, 1)
+
+
 def late(request: Request, model: ModelSpec, facts: ProjectFacts) -> tuple[Window, Plan]:
     """With what was seen of the project. Raises what `detect.find` and the route's `plan` raise."""
     route, match = detect.find(model, facts)
     model = dataclasses.replace(model, route=route.name)
     decided = _window(request, model, route)
+    if match.ranks not in (None, request.rank_count):
+        raise UsageError(
+            f"the program of model {model.name} has {match.ranks} ranks, and {request.rank_count} are asked for",
+            f"say --devices {match.ranks}; --ranks chooses those to profile",
+        )
     plan = route.plan(request, decided, model, facts)
     return decided, dataclasses.replace(plan, evidence=match.evidence)
 

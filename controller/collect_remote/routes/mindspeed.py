@@ -33,7 +33,8 @@ def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
     if dialect is None:
         return None
     installed = [f"{name} {version} is installed" for name in PACKAGES if (version := facts.versions.get(name))]
-    return Match((f"{program} takes {dialect.word}", *installed))
+    ranks = number_of("--nproc[_-]per[_-]node", model.options["command"], facts)
+    return Match((f"{program} takes {dialect.word}", *installed), ranks=ranks)
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
@@ -42,7 +43,9 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     done, before = model.options.get("resumed_at", 0), max(request.warmup_steps, LEAST_BEFORE)
     iterations = number_of("--train-iters", command, facts)
     active = _active(request, window, before + PROFILER_WARMUP, None if iterations is None else iterations - done)
-    _check_ranks(request, command, facts)
+    nodes = number_of("--nnodes", command, facts) or 1
+    if nodes > 1:
+        raise UsageError(f"the job runs on {nodes} nodes, and one host is asked for", "collect from a job on one node")
     switched = dialect.switch(request, done + before + PROFILER_WARMUP + 1, active, facts)
     started = with_arguments(command, facts, PROGRAMS, switched.arguments)
     shim = {
@@ -88,16 +91,4 @@ def _active(request: Request, window: Window, before: int, iterations: int | Non
     return window.steps
 
 
-def _check_ranks(request: Request, command: list[str], facts: ProjectFacts) -> None:
-    nodes = number_of("--nnodes", command, facts) or 1
-    ranks = number_of("--nproc[_-]per[_-]node", command, facts)
-    if nodes > 1:
-        raise UsageError(f"the job runs on {nodes} nodes, and one host is asked for", "collect from a job on one node")
-    if ranks is not None and ranks != request.rank_count:
-        raise UsageError(
-            f"the job has {ranks} ranks, and {request.rank_count} are asked for",
-            f"say --devices {ranks}, and which of them to profile with --ranks",
-        )
-
-
-ROUTE = Route("mindspeed", ("train",), detect, plan, wants, {"resumed_at": count})
+ROUTE = Route("mindspeed", ("train",), detect, plan, wants, {"resumed_at": count}, all_steps=True)

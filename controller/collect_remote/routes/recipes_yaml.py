@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from ..errors import EnvironmentUnfit, UsageError
+from ..errors import EnvironmentUnfit
 
 SWITCH = "model_config"  # the section of `enable_profiler`
 LENGTHS = ("scheduler_config", "data_config")  # where `max_new_tokens` may be
@@ -19,13 +19,12 @@ LENGTHS = ("scheduler_config", "data_config")  # where `max_new_tokens` may be
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`tokens`: max_new_tokens, in `section`. `ranks`: world_size."""
+    """`tokens`: max_new_tokens, which is in `section`."""
 
     name: str
     said: dict[str, Any]
     section: str
     tokens: int
-    ranks: int
 
     def copy(self, tokens: int) -> str:
         """With the profiler switched on, and that many tokens."""
@@ -58,10 +57,20 @@ def read(text: str, name: str) -> Config:
             "such a model has a way of its own: see its README, and use `route: script` with its command",
         )
     tokens = _part(said, section)["max_new_tokens"]
-    ranks = _part(said, "parallel_config").get("world_size", said.get("world_size", 1))
-    if type(tokens) is not int or type(ranks) is not int:
-        raise UsageError(f"max_new_tokens and world_size of {name} must be numbers", "mend the file")
-    return Config(name, said, section, tokens, ranks)
+    if type(tokens) is not int:
+        raise EnvironmentUnfit(f"max_new_tokens of {name} must be a number", "mend the file")
+    return Config(name, said, section, tokens)
+
+
+def ranks_of(text: str) -> int | None:
+    """The world size that a text says, if it is one of these."""
+    try:
+        said = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+    said = said if isinstance(said, dict) else {}
+    ranks = _part(said, "parallel_config").get("world_size", said.get("world_size"))
+    return ranks if type(ranks) is int else None
 
 
 def _part(said: dict[str, Any], name: str) -> dict[str, Any]:

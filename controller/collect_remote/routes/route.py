@@ -15,10 +15,14 @@ from .plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A route fits: by what `evidence`, in words, and which `version` of the framework it is, where that shows."""
+    """A route fits: by what `evidence`, in words, and which `version` of the framework it is, where that shows.
+
+    ranks: how many the program has, None where its texts do not tell.
+    """
 
     evidence: tuple[str, ...]
     version: str | None = None
+    ranks: int | None = None
 
 
 def _nothing(_: Mapping[str, Any]) -> Wants:

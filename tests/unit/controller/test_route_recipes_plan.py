@@ -139,8 +139,11 @@ def test_what_is_no_checkout(checkout: Path, lost: str) -> None:
         ("- 1\n", "no model_config with a profiler"),
         ("model_name: video\ninfer_config: {steps: 50}\n", "no model_config with a profiler"),
         ("model_config: {model_name: x}\nscheduler_config: {batch: 1}\n", "or no max_new_tokens"),
-        ("model_config: {a: 1}\nscheduler_config: {max_new_tokens: many}\n", "must be numbers"),
-        ("model_config: {a: 1}\nscheduler_config: {max_new_tokens: 8}\nworld_size: 32\n", "is for 32 ranks, and 1"),
+        ("model_config: {a: 1}\nscheduler_config: {max_new_tokens: many}\n", "must be a number"),
+        (
+            "model_config: {a: 1}\nscheduler_config: {max_new_tokens: 8}\nworld_size: 32\n",
+            "has 32 ranks, and 1 are asked for",
+        ),
     ],
 )
 def test_a_yaml_that_has_no_profiler(checkout: Path, text: str, message: str) -> None:

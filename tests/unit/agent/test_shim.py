@@ -145,7 +145,7 @@ def test_a_hidden_sitecustomize_that_fails_fails_as_ever(under: Shim, tmp_path: 
 def test_usercustomize_is_left_alone(under: Shim, tmp_path: Path) -> None:
     (tmp_path / "usercustomize.py").write_text("print('usercustomize')\n")
     under.env["PYTHONPATH"] = str(tmp_path)
-    under.python = getattr(sys, "_base_executable", sys.executable)  # a venv has no site of its user
+    under.python = os.path.realpath(sys.executable)  # a venv has no site of its user
     ran = under.run("print('program')").untroubled()
     assert ran.stdout == "usercustomize\nprogram\n"
     assert len(ran.said("alive")) == 1

@@ -159,7 +159,8 @@ def test_a_program_that_ends_in_the_window(under: Shim) -> None:
 
 
 def test_a_program_that_ends_before_anything_is_recorded(under: Shim) -> None:
-    ran = generate(under, "model.generate(12, 3)").untroubled()
+    windows = {"decode": {"skip_first": 2, "warmup": 2, "active": 4}}
+    ran = generate(under, "model.generate(12, 3)", windows=windows).untroubled()
     assert ran.said("closed") == []
     assert ran.one("discarded")["why"] == "the program ended"
     assert ran.profiles() == {"decode": 0}
@@ -293,7 +294,8 @@ P, D = "prefill", "decode"
     [
         (D, {"active": 2}, [P, D, D], [PASS, OPEN, NEXT]),
         (D, {"skip_first": 1, "wait": 1, "active": 1}, [P, D, D, D], [PASS, PASS, PASS, OPEN]),
-        (D, {"warmup": 1, "active": 2}, [D, P, D, D], [OPEN, PASS, NEXT, NEXT]),
+        (D, {"warmup": 1, "active": 2}, [D, P, D, D, D], [OPEN, INTERRUPTED, OPEN, NEXT, NEXT]),
+        (D, {"warmup": 2, "active": 2}, [D, P, D, D, D], [OPEN, PASS, NEXT, NEXT, NEXT]),
         (D, {"active": 3}, [D, P, D, D, D], [OPEN, INTERRUPTED, OPEN, NEXT, NEXT]),
         (P, {"warmup": 1, "active": 1}, [P, D, D, P], [OPEN, PASS, PASS, NEXT]),
         (P, {"active": 2}, [P, D], [OPEN, INTERRUPTED]),

@@ -64,7 +64,8 @@ class Steps:
         if self.open:
             meaning = self.open.window.decide(kind, self.open.seen, self.position)
             if meaning == NEXT:
-                self.next()
+                if self.open.window.apart and self.position == self.open.window.warmup:
+                    self.next()
                 return True
             if meaning == INTERRUPTED:
                 self.interrupted("a call of {} came in the window of {}".format(kind, self.open.window.phase))
@@ -93,7 +94,7 @@ class Steps:
         return True
 
     def next(self) -> None:
-        """The step before has ended; it is only now closed, so that what came in between is in none that counts."""
+        """Close the step, when all that was launched in it has ended."""
         device.synchronize()
         self.prof.step()
 
@@ -101,8 +102,12 @@ class Steps:
 
     def after(self) -> None:
         self.position += 1
-        if self.open and self.position == len(self.open.window.kinds):
+        if self.open is None:
+            return
+        window = self.open.window
+        if not (window.apart and self.position == window.warmup):
             self.next()
+        if self.position == len(window.kinds):
             self.prof.stop()
             self.wanted.remove(self.open)
             self.open = self.prof = None
@@ -116,7 +121,7 @@ class Steps:
             one.seen += 1
 
     def recording(self) -> bool:
-        return self.open is not None and self.position > self.open.window.warmup
+        return self.open is not None and self.open.window.recording(self.position)
 
     # --- what comes to nothing ---
 

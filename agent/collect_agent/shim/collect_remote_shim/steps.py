@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 from . import arguments, device, receipts
 from .handlers import MARK, Asked, marked
@@ -21,6 +21,14 @@ class Wanted:
         self.window, self.seen, self.attempts = window, 0, 0
 
 
+class Begun(NamedTuple):
+    """A call that may be a step: of which kind, whether in a window, and since when (time.perf_counter)."""
+
+    kind: str
+    recorded: bool
+    since: float
+
+
 class Steps:
     """One of a process. One profiler at a time; a call inside another, or in another thread meanwhile, is no step."""
 
@@ -31,31 +39,26 @@ class Steps:
         self.prof: Any = None
         self.position = 0
 
-    def call(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Dict[str, Any]) -> Any:
-        """Call `function`, as a step of a window where it is one."""
+    def begun(self, call: Call, args: Any, kwargs: Dict[str, Any]) -> Optional[Begun]:
+        """A call begins; None when it is no step."""
         if self.busy or not self.wanted:
-            return function(*args, **kwargs)
-        self.busy = True
-        try:
-            return self.counted(call, function, args, kwargs)
-        finally:
-            self.busy = False
-
-    def counted(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Dict[str, Any]) -> Any:
+            return None
         kind = call.phase or kind_of(args, kwargs)
-        recorded = receipts.guarded(self.before)(kind)
-        begun = time.perf_counter()
-        try:
-            result = function(*args, **kwargs)
-        except BaseException:
-            if recorded:
-                receipts.guarded(self.interrupted)("a call of {} raised".format(call.call))
-            raise
-        if recorded:
-            receipts.guarded(self.after)()
+        recorded = self.before(kind)
+        self.busy = True
+        return Begun(kind, recorded, time.perf_counter())
+
+    def ended(self, call: Call, begun: Optional[Begun], raised: bool) -> None:
+        """It has returned, or raised."""
+        if begun is None:
+            return
+        self.busy = False
+        if not begun.recorded:
+            self.warmed_up(begun, call.call)
+        elif raised:
+            self.interrupted("a call of {} raised".format(call.call))
         else:
-            receipts.guarded(self.warmed_up)(kind, call.call, begun)
-        return result
+            self.after()
 
     # --- before a call ---
 
@@ -85,7 +88,7 @@ class Steps:
         self.prof = profiler.profile(schedule=schedule, on_trace_ready=marked(Asked(phase=one.window.phase)))
         if not self.heard:
             self.heard = True
-            atexit.register(self.ended)  # after what stops all profilers, and so run before it
+            atexit.register(self.program_ends)  # after what stops all profilers, and so run before it
         self.prof.start()
         if not getattr(self.prof, MARK).wanted:
             self.wanted.clear()
@@ -112,13 +115,15 @@ class Steps:
             self.wanted.remove(self.open)
             self.open = self.prof = None
 
-    def warmed_up(self, kind: str, name: str, begun: float) -> None:
-        waiting = [one for one in self.wanted if one is not self.open and one.window.counts(kind)]
+    def warmed_up(self, begun: Begun, name: str) -> None:
+        waiting = [one for one in self.wanted if one is not self.open and one.window.counts(begun.kind)]
         if waiting and not self.recording():
             device.synchronize()
-            receipts.say("warmup", phase=kind, seconds=round(time.perf_counter() - begun, 6), call=name)
+        seconds = round(time.perf_counter() - begun.since, 6)
         for one in waiting:
             one.seen += 1
+            if not self.recording():
+                receipts.say("warmup", phase=one.window.phase, seconds=seconds, call=name)
 
     def recording(self) -> bool:
         return self.open is not None and self.open.window.recording(self.position)
@@ -135,7 +140,7 @@ class Steps:
                 receipts.say("trouble", what="the window of {} was interrupted {} times: {}".format(
                     one.window.phase, ATTEMPTS, why))  # fmt: skip
 
-    def ended(self) -> None:
+    def program_ends(self) -> None:
         """The program ends: a window of which nothing is recorded was none."""
         if self.open and not self.recording():
             self.drop("the program ended")

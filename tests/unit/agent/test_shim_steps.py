@@ -203,6 +203,23 @@ def test_a_call_inside_a_call_is_no_step(under: Shim) -> None:
     assert len(ran.said("warmup")) == 2
 
 
+def test_calls_that_go_into_a_graph_are_no_steps(under: Shim) -> None:
+    """To wait for the device would break the capture."""
+    program = """
+import torch
+torch.npu.is_current_stream_capturing = lambda: capturing
+real, capturing = torch.npu.synchronize, True
+torch.npu.synchronize = lambda: real() if not capturing else print("broken")
+model.generate(12, 9)
+capturing = False
+model.generate(12, 9)
+"""
+    ran = generate(under, program).untroubled()
+    assert "broken" not in ran.stdout
+    assert len(ran.said("warmup")) == 2
+    assert recorded(ran) == ["decode"]
+
+
 # --- names ---
 
 

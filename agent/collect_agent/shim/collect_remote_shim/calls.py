@@ -101,7 +101,7 @@ def out_of_sight(dynamo: Any) -> None:
 
 def watched(request: Request, call: Call, _args: Any, _kwargs: Dict[str, Any]) -> Optional[float]:
     """A call begins that is a warm-up step if nothing is recorded by its end: since when (time.perf_counter)."""
-    return time.perf_counter() if before_window(request, call.phase) else None
+    return time.perf_counter() if before_window(request, call.phase) and not device.capturing() else None
 
 
 def watched_until(request: Request, call: Call, since: Optional[float], raised: bool) -> None:

@@ -35,7 +35,8 @@ class Recording:
         self.id = "{}.{}".format(os.getpid(), next(_numbers))
         self.request, self.phase, self.asked, self.schedule = request, phase, asked, schedule
         self.place = place  # says where torch_npu writes next
-        self.steps, self.started, self.thrown_away = 0, False, False
+        self.steps, self.thrown_away = 0, False
+        self.made_by, self.started_by = os.getpid(), 0
         self.state = NONE
         self.begin_step()
         self.about: Dict[str, Any] = {}
@@ -53,6 +54,11 @@ class Recording:
             "profiler", id=self.id, phase=self.phase, rank=self.rank, world=self.world, wanted=self.wanted, **self.about
         )
 
+    @property
+    def started(self) -> bool:
+        """By this process: a fork has what its parent records, and must not end it."""
+        return self.started_by == os.getpid()
+
     def action(self, step: int) -> str:
         """The state that a step is in."""
         return RECORD if self.schedule is None else str(getattr(self.schedule(step), "name", NONE))
@@ -60,11 +66,11 @@ class Recording:
     # --- around what torch_npu does: `original` is its own method ---
 
     def start(self, prof: Any, original: Original) -> None:
-        if self.look():
+        if self.look() or self.made_by != os.getpid():
             self.tell()
         if not self.wanted:
             return
-        self.state, self.started = self.action(self.steps), True
+        self.state, self.started_by = self.action(self.steps), os.getpid()
         if self.state != NONE:
             self.prepare()
         original()
@@ -77,7 +83,8 @@ class Recording:
             self.steps += 1
             prof.step_num = self.steps  # some programs go on until it has counted so far
         elif not self.started:
-            original()
+            if not self.started_by:
+                original()
         else:
             receipts.say(
                 "step", id=self.id, n=self.steps, state=self.state,
@@ -105,7 +112,7 @@ class Recording:
     def stop(self, prof: Any, original: Original) -> None:
         if not self.wanted or not self.started:
             return  # torch_npu would finish, or delete, what another one has recorded
-        state, self.started = self.state, False
+        state, self.started_by = self.state, 0
         with self.named():
             original()
         if state != NONE:

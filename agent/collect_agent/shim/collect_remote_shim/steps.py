@@ -41,7 +41,7 @@ class Steps:
 
     def begun(self, call: Call, args: Any, kwargs: Dict[str, Any]) -> Optional[Begun]:
         """A call begins; None when it is no step."""
-        if self.busy or not self.wanted:
+        if self.busy or not self.wanted or device.capturing():
             return None
         kind = call.phase or kind_of(args, kwargs)
         recorded = self.before(kind)

@@ -328,6 +328,25 @@ def test_a_torch_npu_whose_profiler_is_another(under: Shim, tmp_path: Path) -> N
     assert len(ran.said("trouble")) == 1
 
 
+def test_a_loader_that_cannot_be_changed_is_left_alone(under: Shim) -> None:
+    program = """
+        import importlib.machinery, sys
+        class Loader:
+            __slots__ = ()
+            def create_module(self, spec): return None
+            def exec_module(self, module): module.profile = 3
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                if name == "torch_npu.profiler":
+                    return importlib.machinery.ModuleSpec(name, Loader())
+        sys.meta_path.insert(1, Finder())
+        import torch_npu
+        print(torch_npu.profiler.profile)
+    """
+    ran = under.run(program).untroubled()
+    assert ran.stdout == "3\n"
+
+
 def test_lines_are_whole_json(under: Shim) -> None:
     ran = under.run(RECORD).untroubled()
     (path,) = ran.receipts.glob("*.jsonl")

@@ -481,6 +481,20 @@ del prof
     assert complaints(ran.stdout) == []
 
 
+def test_a_step_before_the_start_records_nothing(under: Shim) -> None:
+    program = """
+prof = p.profile(on_trace_ready=p.tensorboard_trace_handler("res/decode"))
+steps(prof, 3)
+prof.start()
+steps(prof, 6)
+prof.stop()
+prof.step()
+"""
+    ran = record(under, program).untroubled()
+    assert ran.states() == ["NONE", "WARMUP", "RECORD", "RECORD", "RECORD_AND_SAVE", "NONE"]
+    assert ran.profiles() == {"decode": 1}
+
+
 def test_a_stop_that_fails_is_no_closed_window(under: Shim) -> None:
     ran = record(under, USUAL, windows={"decode": None}, env={"SIMHOST_LIGHT_FAULTS": "stop_raises"})
     assert ran.status == 0

@@ -7,6 +7,7 @@ import io
 import itertools
 import os
 import shutil
+import sys
 import time
 from typing import Any, Callable, Dict, Optional, Set
 
@@ -19,6 +20,19 @@ Original = Callable[[], Any]
 _numbers = itertools.count()
 _open: Set[str] = set()  # recordings of this process
 _closed: Set[str] = set()  # phases that it has recorded
+
+
+class WithoutComplaint(io.TextIOBase):
+    """A stream, without what torch_npu says when it is stopped in the middle of a window."""
+
+    def __init__(self, behind: Any) -> None:
+        self.behind = behind
+
+    def write(self, text: str) -> int:
+        return len(text) if "Stop profiler while current state" in text else int(self.behind.write(text))
+
+    def flush(self) -> None:
+        self.behind.flush()
 
 
 class Recording:
@@ -82,10 +96,7 @@ class Recording:
         if not self.wanted:
             self.steps += 1
             prof.step_num = self.steps  # some programs go on until it has counted so far
-        elif not self.started:
-            if not self.started_by:
-                original()
-        else:
+        elif self.started:
             receipts.say(
                 "step", id=self.id, n=self.steps, state=self.state,
                 seconds=round(time.perf_counter() - self.since, 6), recompiles=device.compilations() - self.compiled,
@@ -154,7 +165,7 @@ class Recording:
     def throw_away(self, prof: Any, why: str) -> None:
         """Stop, and leave nothing of it; what torch_npu would say of the schedule then is not the program's fault."""
         self.thrown_away = True
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(WithoutComplaint(sys.stdout)):
             prof.stop()
         directory = written(prof)
         if directory:

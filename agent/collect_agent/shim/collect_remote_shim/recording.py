@@ -29,10 +29,13 @@ class WithoutComplaint(io.TextIOBase):
         self.behind = behind
 
     def write(self, text: str) -> int:
-        return len(text) if "Stop profiler while current state" in text else int(self.behind.write(text))
+        if self.behind is not None and "Stop profiler while current state" not in text:
+            self.behind.write(text)
+        return len(text)
 
     def flush(self) -> None:
-        self.behind.flush()
+        if self.behind is not None:
+            self.behind.flush()
 
 
 class Recording:

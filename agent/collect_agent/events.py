@@ -133,7 +133,8 @@ class Voice:
         if stage in GATES:
             self.gate(stage, **fields)
         else:
-            self.say(stage, **fields, **({} if rank == self._lead else {"rank": rank}))
+            unsaid = rank == self._lead and stage != "error"  # whose error it is, is not the run's
+            self.say(stage, **fields, **({} if unsaid else {"rank": rank}))
 
 
 def inherited_voice() -> Voice:

@@ -16,7 +16,7 @@ from ..errors import EnvironmentUnfit
 from ..project import ProjectFacts
 from .plan import Named
 
-COPY, RUN_VARIABLE = "launch.sh", "COLLECT_REMOTE_RUN"
+COPY, FILES_VARIABLE = "launch.sh", "COLLECT_REMOTE_FILES"
 # What of a shell's text can belong to one command: words, continued lines, quotes, `$(...)`; no pipe,
 # no redirection, no comment.
 _REST = r"""(?:\\[\s\S]|\$\([^()]*\)|"(?:\\[\s\S]|[^"\\\n])*"|'[^'\n]*'|(?<!\s)#|[^\n\\"'|&;<>()#])*"""
@@ -74,9 +74,9 @@ def with_arguments(command: Sequence[str], facts: ProjectFacts, programs: str, m
     at = next(number for number, word in enumerate(command) if word.endswith(posixpath.basename(script)))
     shell = tuple(command[:at]) or ("bash",)
     return Started(
-        (*shell, "-c", f'. "${RUN_VARIABLE}/{COPY}"', *command[at:]),
+        (*shell, "-c", f'. "${FILES_VARIABLE}/{COPY}"', *command[at:]),
         {COPY: _copied(text, programs, more)},
-        {RUN_VARIABLE: Named("{run}")},
+        {FILES_VARIABLE: Named("{run}")},
         (f"a copy of {script} is run, with the arguments for its profiler",),
     )
 
@@ -113,4 +113,4 @@ def _copied(text: str, programs: str, more: Sequence[str]) -> str:
 
 def _word(word: str) -> str:
     """For a shell, which knows the run's directory by a variable."""
-    return f'"{word.format(run="$" + RUN_VARIABLE)}"' if isinstance(word, Named) else shlex.quote(word)
+    return f'"{word.format(run="$" + FILES_VARIABLE)}"' if isinstance(word, Named) else shlex.quote(word)

@@ -14,7 +14,7 @@ from ..inventory.options import count
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
 from .launch_script import number_of, program_of, with_arguments
-from .mindspeed_switches import DIALECTS, PACKAGES, TOOLS, Dialect, dialect_of
+from .mindspeed_switches import DIALECTS, IMPORTS, PACKAGES, TOOLS, Dialect, dialect_of
 from .plan import Launch, Plan, driven
 from .route import Match, Route
 
@@ -24,7 +24,7 @@ PROFILER_WARMUP = 1
 
 
 def wants(_: Mapping[str, Any]) -> Wants:
-    return Wants((TOOLS,), tuple(dialect.word for dialect in DIALECTS), PACKAGES)
+    return Wants((TOOLS,), (*IMPORTS, *(dialect.word for dialect in DIALECTS)), PACKAGES)
 
 
 def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:

@@ -11,6 +11,7 @@ from ..request import Request
 from .plan import Named
 
 PACKAGES = ("mindspeed", "mindspeed_llm")
+IMPORTS = ("mindspeed", "megatron")  # one of them, or it is any program that trains
 TOOLS = "mindspeed_mm/tools/tools.json"
 OWN_OUTPUT = Named("{run}/own")  # where the framework would write; the shim has it written elsewhere
 
@@ -83,9 +84,12 @@ DIALECTS = (FSDP2, MM, LLM)
 
 def dialect_of(program: str, facts: ProjectFacts) -> Dialect | None:
     """None for a program that has no such switch: Megatron-LM alone has one for other profilers."""
+    reached = {word for words in facts.reached.values() for word in words}
+    if not reached & set(IMPORTS):
+        return None
     if program == "train_fsdp2.py":
         return FSDP2
-    if any(MM.word in words for words in facts.reached.values()):
+    if MM.word in reached:
         return MM
     if facts.hits.get(LLM.word) or any(facts.versions.get(name) for name in PACKAGES):
         return LLM

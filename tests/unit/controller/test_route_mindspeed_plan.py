@@ -123,6 +123,9 @@ def test_mindspeed_may_be_installed_elsewhere(checkout: Path) -> None:
         planned(checkout, TORCHRUN, device_count=2)
     plan = planned(checkout, TORCHRUN, {"mindspeed": "2.1.0"}, device_count=2)
     assert plan.evidence == ("pretrain_gpt.py takes --profile-level", "mindspeed 2.1.0 is installed")
+    (checkout / "pretrain_gpt.py").write_text("import torch\n")
+    with pytest.raises(CollectError, match="no route fits"):
+        planned(checkout, TORCHRUN, {"mindspeed": "2.1.0"}, device_count=2)
 
 
 @pytest.mark.parametrize(

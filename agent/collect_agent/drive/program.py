@@ -156,8 +156,8 @@ class Driver:
                     raise troubles.SHIM_NOT_LOADED(who=who, said="", log=self._run.log)
 
     def _look_for_the_lost(self) -> None:
-        """Failure when a rank has ended, and nothing was heard of the others since."""
-        if time.monotonic() - self._heard < QUIET_S:
+        """Failure when a rank has ended before its time, and nothing was heard of the others since."""
+        if self._story.over or time.monotonic() - self._heard < QUIET_S:
             return
         missing = self._story.wanted - self._story.closed
         found = lost(self._receipts.of, missing, lambda pid: process.start_time(pid) is not None)

@@ -41,7 +41,7 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     command = model.options["command"]
     dialect = _dialect(command, model, facts)
     done, before = model.options.get("resumed_at", 0), max(request.warmup_steps, LEAST_BEFORE)
-    iterations = number_of("--train-iters", command, facts)
+    iterations = number_of(r"--(?:train-iters|training\.max_steps)", command, facts)
     active = _active(request, window, before + PROFILER_WARMUP, None if iterations is None else iterations - done)
     nodes = number_of("--nnodes", command, facts) or 1
     if nodes > 1:

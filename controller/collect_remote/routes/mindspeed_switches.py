@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..errors import EnvironmentUnfit
 from ..project import ProjectFacts
 from ..request import Request
 from .plan import Named
@@ -61,12 +62,14 @@ def _fsdp2(request: Request, first: int, active: int, _: ProjectFacts) -> Switch
 def _mm(request: Request, first: int, active: int, facts: ProjectFacts) -> Switched:
     """MindSpeed-MM reads a file: a copy of the one in the checkout."""
     try:
-        tools = json.loads(facts.texts.get(TOOLS, "{}"))
-    except ValueError:
-        tools = {}
-    profile = tools.setdefault("profile", {}) if isinstance(tools, dict) else {}
+        tools = json.loads(facts.texts[TOOLS])
+        profile, static = tools["profile"], tools["profile"]["static_param"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise EnvironmentUnfit(
+            f"{TOOLS} in {facts.path} is not there, or describes no static profiler", "take it from MindSpeed-MM again"
+        ) from error
     profile.update(enable=True, profile_type="static", ranks=list(request.profiled_ranks))
-    profile.setdefault("static_param", {}).update(
+    static.update(
         level=f"level{request.level}",
         with_cpu=True,
         start_step=first - 1,

@@ -1,4 +1,4 @@
-"""Miniatures of the frameworks (tests/miniatures) on a simulated host, as users have them: directories of theirs."""
+"""Miniatures of the frameworks (tests/miniatures) on a simulated host: a directory of the user's, as they have it."""
 
 from __future__ import annotations
 

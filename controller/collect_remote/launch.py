@@ -75,6 +75,7 @@ def document(
         "host": request.host,
         "model": request.model,
         "route": plan.route,
+        "notes": [*plan.evidence, *plan.notes],
         "request": asked,
         "versions": {
             "collect_remote": __version__,

@@ -44,9 +44,9 @@ class Request:
 
     `devices`, `device_count`, `max_used`, `allow_health`: see `collect_agent.npu.Wish`. `wait`: seconds to wait for a
     free device. `timeout`: seconds for the run on the host, from the moment it has its device. `reconnect_for`: seconds
-    to try to get a lost connection back. `route`: instead of the model's own. `all_steps`: as many as the program makes,
-    in place of `steps`. `ranks`: those that are profiled, of all by default. `keep_raw`: the profiler's raw data go into the archive too. `salvage`: bring
-    what there is of a profile that is not valid, under a name that says so.
+    to try to get a lost connection back. `keep_raw`: the profiler's raw data go into the archive too. `salvage`: bring
+    what there is of a profile that is not valid, under a name that says so. `route`: instead of the model's own.
+    `all_steps`: as many as the program makes, in place of `steps`. `ranks`: those to profile, of all by default.
     UsageError for a device that is written in no known way, too many of them, or none.
     """
 

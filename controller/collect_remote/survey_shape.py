@@ -26,7 +26,8 @@ PROJECT = {
     **dict.fromkeys(("problem", "program"), _NULL_OR_TEXT),
     "entries": [str],
     "texts": {ANY_NAME: str},
-    **dict.fromkeys(("reached", "hits"), {ANY_NAME: [str]}),
+    "reached": {ANY_NAME: [str]},
+    "hits": {ANY_NAME: [str]},
     "versions": {ANY_NAME: _NULL_OR_TEXT},
 }
 # Of `onhost.facts`.

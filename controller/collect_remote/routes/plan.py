@@ -44,8 +44,8 @@ class Plan:
 class Launch:
     """A program that is not ours, and how its profiler is switched on: see `collect_agent.drive`.
 
-    argv: empty for a program that runs already. cwd: a directory on the host. env: on top of the run's. shim: `windows`,
-    `phase_by`, `phase`, `step_on`, `watch` of the start-up shim; None: the program's own profiler is left alone.
+    argv: empty for a program that runs already. cwd: a directory on the host. env: on top of the run's. shim: of the
+    start-up shim `windows`, `phase_by`, `phase`, `step_on`, `watch`; None: the program's own profiler is left alone.
     trigger: what is said to a server, in order (see `collect_agent.drive.http`). stop: "exit" when the program ends
     itself, "recorded" as soon as every window is closed. logs: patterns of the program's own logs, relative to cwd.
     """

@@ -21,12 +21,13 @@ REPLICA = "agent_loop_rollout_replica_0"
 ACTOR = "actor_rollout_ref.actor.profiler"
 ON = f"global_profiler.tool=npu global_profiler.steps=[2] {ACTOR}.enable=True {ACTOR}.all_ranks=True"
 DISCRETE = f"{ACTOR}.tool_config.npu.discrete=True"
+OF_ALL = "actor_rollout_ref.profiler"
 OLD = "trainer.profile_steps=[2] trainer.npu_profile.options.save_path=outputs/profile"
 RAY_VENV = Path(os.environ.get("COLLECT_REMOTE_RAY_VENV") or Path(__file__).resolve().parents[2] / ".venv" / "ray")
 
 
 def train(
-    host: SimHost, folder: Path, overrides: str = "", version: str = "0.8.0", **variables: str
+    host: SimHost, folder: Path, overrides: str = "", version: str = "0.9.0", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     variables["VERL_MINIATURE_VERSION"] = version
     env = " ".join(f"{name}='{value}'" for name, value in variables.items())
@@ -59,7 +60,7 @@ def test_it_profiles_nothing_unless_it_is_told_to(simhost: Start) -> None:
         f"step:{step} - actor/loss:0.0" for step in (1, 2, 3, 4)
     ]
     # A tool is needed as well as steps and a role.
-    done = train(host, folder, ON.replace("global_profiler.tool=npu", "") + " " + DISCRETE)
+    done = train(host, folder, ON.replace("global_profiler.tool=npu", "trainer.resume_mode=disable") + " " + DISCRETE)
     assert done.returncode == 0, done.stderr
     assert profiles(folder) == {}
     assert gone(host.processes)
@@ -90,15 +91,11 @@ def test_roles_are_profiled_apart_in_databases(simhost: Start) -> None:
 @pytest.mark.parametrize(
     ("version", "overrides", "expected", "export"),
     [
-        ("0.8.0", ON, {"e2e"}, ["db"]),
+        ("0.9.0", f"{ON} actor_rollout_ref.rollout.profiler.enable=False", {"2/e2e"}, ["db"]),
+        ("0.7.1", f"{ON} {DISCRETE}", {*ROLES}, ["db"]),
         ("0.6.1", f"{ON} {DISCRETE}", {*ROLES, "rollout_generate"}, ["text"]),
-        ("0.5.0", f"{OLD} {ACTOR}.all_ranks=True", {"2/e2e"}, ["text"]),
-        (
-            "0.5.0",
-            f"{OLD} {ACTOR}.ranks=[1] {ACTOR}.discrete=True trainer.npu_profile.options.roles=[actor_update]",
-            {"2/actor_update"},
-            ["text"],
-        ),
+        ("0.5.0", f"{OLD} {OF_ALL}.all_ranks=True", {"2/e2e"}, ["text"]),
+        ("0.5.0", f"{OLD} {OF_ALL}.ranks=[1] {OF_ALL}.discrete=True", {*ROLES, "rollout_generate"}, ["text"]),
     ],
 )
 def test_releases(simhost: Start, version: str, overrides: str, expected: set[str], export: list[str]) -> None:
@@ -110,7 +107,7 @@ def test_releases(simhost: Start, version: str, overrides: str, expected: set[st
     assert set(found) == expected
     assert {tuple(configuration(profile)[2]) for profiles in found.values() for profile in profiles} == {tuple(export)}
     if "ranks=[1]" in overrides:
-        assert [rank(profile.path) for profile in found["2/actor_update"]] == ["profiler_info_1.json"]
+        assert [rank(profile.path) for profile in found["actor_update"]] == ["profiler_info_1.json"]
 
 
 def test_a_window_of_tokens(simhost: Start) -> None:
@@ -131,11 +128,11 @@ def test_a_window_of_tokens(simhost: Start) -> None:
 @pytest.mark.parametrize(
     ("version", "override", "message"),
     [
-        ("0.8.0", "actor_rollout_ref.actor.profile.enable=True", "Key 'profile' is not in struct"),
+        ("0.9.0", "actor_rollout_ref.actor.profile.enable=True", "Key 'profile' is not in struct"),
         ("0.4.1", "global_profiler.tool=npu", "Key 'global_profiler' is not in struct"),
-        ("0.8.0", "+trainer.nnodes=1", "An item is already at 'trainer.nnodes'"),
-        ("0.8.0", "'trainer.device=a b'", "no viable alternative"),
-        ("0.8.0", "trainer.nnodes", "missing EQUAL"),
+        ("0.9.0", "+trainer.nnodes=1", "An item is already at 'trainer.nnodes'"),
+        ("0.9.0", "'trainer.device=a b'", "no viable alternative"),
+        ("0.9.0", "trainer.nnodes", "missing EQUAL"),
     ],
 )
 def test_overrides_that_are_refused(simhost: Start, version: str, override: str, message: str) -> None:
@@ -143,6 +140,16 @@ def test_overrides_that_are_refused(simhost: Start, version: str, override: str,
     done = train(host, checkout(host, "verl"), override, version)
     assert done.returncode == 1
     assert message in done.stderr
+
+
+def test_it_goes_on_from_its_last_checkpoint(simhost: Start) -> None:
+    host = simhost()
+    folder = checkout(host, "verl")
+    assert "step:4" in train(host, folder).stdout
+    assert sorted(path.name for path in folder.rglob("global_step_*")) == ["global_step_2", "global_step_4"]
+    assert "step:" not in train(host, folder).stdout
+    done = train(host, folder, "trainer.resume_mode=disable trainer.save_freq=-1")
+    assert "step:1" in done.stdout
 
 
 def test_a_role_that_dies_ends_the_job(simhost: Start) -> None:

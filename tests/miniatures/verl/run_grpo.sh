@@ -8,4 +8,5 @@ python3 -m verl.trainer.main_ppo \
     actor_rollout_ref.actor.use_kl_loss=True \
     actor_rollout_ref.rollout.tensor_model_parallel_size=2 \
     trainer.n_gpus_per_node=2 \
+    trainer.save_freq=2 \
     trainer.total_training_steps=4 "$@"

@@ -38,6 +38,10 @@ def defaults(release: Release) -> dict[str, Any]:
             "n_gpus_per_node": 8,
             "device": "cuda",
             "val_before_train": True,
+            "save_freq": -1,
+            "test_freq": -1,
+            "resume_mode": "auto",
+            "default_local_dir": "checkpoints/verl_examples/gsm8k",
         },
         "ray_kwargs": {"ray_init": {"num_cpus": None}, "timeline_json_file": None},
     }
@@ -55,11 +59,9 @@ def defaults(release: Release) -> dict[str, Any]:
             "with_module": False,
             "with_stack": False,
             "analysis": True,
-            "roles": ["all"],
         }
         tree["trainer"].update(profile_steps=None, npu_profile={"options": options})
-        for role in ("actor", "rollout", "ref"):
-            roles[role]["profiler"] = {"discrete": False, "all_ranks": False, "ranks": None}
+        roles["profiler"] = {"discrete": False, "all_ranks": False, "ranks": []}
     else:
         steps = {"tool": None, "steps": None, "profile_continuous_steps": False, "save_path": "outputs/profile"}
         tree["global_profiler"] = steps
@@ -70,7 +72,7 @@ def defaults(release: Release) -> dict[str, Any]:
 
 def _profiler(release: Release, follows: bool) -> dict[str, Any]:
     """Rollout and reference do what the actor does, unless they are told otherwise."""
-    npu: dict[str, Any] = {"contents": [], "level": "level0", "analysis": True, "discrete": False}
+    npu: dict[str, Any] = {"contents": [], "level": release.level, "analysis": True, "discrete": False}
     own: dict[str, Any] = {"enable": False, "all_ranks": False, "ranks": []}
     if follows:
         own = {key: Same(f"{ACTOR}.{key}") for key in own}

@@ -64,7 +64,7 @@ class Trainer:
 
     def fit(self) -> None:
         profiled = self._profiled_steps()
-        for step in range(1, self.steps + 1):
+        for step in range(1 + self._resumed(), self.steps + 1):
             if step in profiled:
                 self._all("start_profile", step)
             self._each(self.replicas or self.actors, "generate_sequences")
@@ -74,8 +74,21 @@ class Trainer:
             self._each(self.actors, "update_actor", step)
             if step in profiled:
                 self._all("stop_profile")
+            every = self.config["trainer"]["save_freq"]
+            if every > 0 and (step % every == 0 or step == self.steps):
+                os.makedirs(os.path.join(self._checkpoints(), f"global_step_{step}"), exist_ok=True)
             sys.stdout.write(f"step:{step} - actor/loss:0.0\n")
             sys.stdout.flush()
+
+    def _checkpoints(self) -> str:
+        return str(self.config["trainer"]["default_local_dir"])
+
+    def _resumed(self) -> int:
+        """The step of the last checkpoint, from which it goes on unless it is told not to."""
+        folder = self._checkpoints()
+        if self.config["trainer"]["resume_mode"] == "disable" or not os.path.isdir(folder):
+            return 0
+        return max([int(name.rpartition("_")[2]) for name in os.listdir(folder)], default=0)
 
     def _profiled_steps(self) -> list[int]:
         if self.of.keys == "global_profiler":

@@ -22,7 +22,8 @@ class RolloutReplica:
         self._window = (npu.get("profile_token_start") or 0, npu.get("profile_token_end"))
         self._data = config["data"]
         ranks = range(first_rank, first_rank + len(devices))
-        self._here = own.enable and own.discrete and (own.ranks is None or bool(set(own.ranks) & set(ranks)))
+        here = own.ranks is None or bool(set(own.ranks) & set(ranks))
+        self._here = of.profiled_servers and own.enable and own.discrete and here
         path = os.path.join(own.save_path, f"agent_loop_rollout_replica_{replica}")
         engine = own._replace(level="level1", analysis=True, save_path=path, export="Text")
         self._workers = []
@@ -85,7 +86,7 @@ def _work(engine: Settings, rank: int, world: int, port: int, pipe: Connection) 
         if method == "forward":
             forward(model, argument)
         elif argument:
-            profiler = npu_profiler(engine, "", 0, f"dp0_pp0_tp{rank}_dcp0_ep{rank}_rank{rank}")
+            profiler = npu_profiler(engine, "", f"dp0_pp0_tp{rank}_dcp0_ep{rank}_rank{rank}")
             profiler.start()
         else:
             profiler.stop()

@@ -19,23 +19,21 @@ class Settings(NamedTuple):
     analysis: bool
     discrete: bool
     export: str
-    roles: Any = None  # those of discrete mode; None: all
-    step_folder: bool = False
 
 
 def settings(config: dict[str, Any], role: str, keys: str, export: str) -> Settings:
     if keys == "none":
         return Settings(False, [], "", "level0", [], False, False, export)
-    own = config["actor_rollout_ref"][role]["profiler"]
+    roles = config["actor_rollout_ref"]
+    own = roles["profiler"] if keys == "trainer" else roles[role]["profiler"]
     ranks = None if own["all_ranks"] else list(own["ranks"] or [])
     if keys == "trainer":
         options = config["trainer"]["npu_profile"]["options"]
         contents = [name for name in ("npu", "cpu", "memory", "module", "stack") if options[f"with_{name}"]]
-        roles = None if "all" in options["roles"] else options["roles"]
-        enable = own["all_ranks"] or bool(own["ranks"])
+        contents += ["shapes"] * options["record_shapes"]
         return Settings(
-            *(enable, ranks, options["save_path"], options["level"], contents + ["shapes"] * options["record_shapes"]),
-            *(options["analysis"], own["discrete"], export, roles, True),
+            *(own["all_ranks"] or bool(own["ranks"]), ranks, options["save_path"], options["level"], contents),
+            *(options["analysis"], own["discrete"], export),
         )
     of_all, npu = config["global_profiler"], own["tool_config"]["npu"]
     return Settings(
@@ -44,13 +42,12 @@ def settings(config: dict[str, Any], role: str, keys: str, export: str) -> Setti
     )
 
 
-def npu_profiler(settings: Settings, role: str, step: int, worker: str | None = None) -> Any:
+def npu_profiler(settings: Settings, folder: str, worker: str | None = None) -> Any:
     import torch_npu
 
     profiler = torch_npu.profiler
     if settings.level not in LEVELS:
         raise ValueError(f"level only supports level0, 1, 2, and level_none, but gets {settings.level}")
-    folder = os.path.join(settings.save_path, *([str(step)] if settings.step_folder else []), role)
     text = {"aic_metrics": profiler.AiCMetrics.PipeUtilization} if settings.export == "Text" else {}
     return profiler.profile(
         with_modules="module" in settings.contents,
@@ -58,7 +55,9 @@ def npu_profiler(settings: Settings, role: str, step: int, worker: str | None = 
         record_shapes="shapes" in settings.contents,
         profile_memory="memory" in settings.contents,
         activities=[getattr(profiler.ProfilerActivity, n.upper()) for n in settings.contents if n in ("npu", "cpu")],
-        on_trace_ready=profiler.tensorboard_trace_handler(folder, worker, analyse_flag=settings.analysis),
+        on_trace_ready=profiler.tensorboard_trace_handler(
+            os.path.join(settings.save_path, folder), worker, analyse_flag=settings.analysis
+        ),
         experimental_config=profiler._ExperimentalConfig(
             profiler_level=getattr(profiler.ProfilerLevel, LEVELS[settings.level]),
             export_type=getattr(profiler.ExportType, settings.export),
@@ -75,33 +74,33 @@ class DistProfiler:
     def __init__(self, rank: int, settings: Settings) -> None:
         self._settings = settings
         self._here = settings.enable and (settings.ranks is None or rank in settings.ranks)
-        self._step: int | None = None
+        self._in_step = False
         self._whole: Any = None
 
     def start(self, step: int) -> None:
         if self._here:
-            self._step = step
+            self._in_step = True
             if not self._settings.discrete:
-                self._whole = npu_profiler(self._settings, "e2e", step)
+                self._whole = npu_profiler(self._settings, f"{step}/e2e")
                 self._whole.start()
 
     def stop(self) -> None:
-        self._step = None
+        self._in_step = False
         if self._whole is not None:
             self._whole.step()
             self._whole.stop()
             self._whole = None
 
     def stage(self, role: str) -> Stage:
-        wanted = self._settings.roles is None or role in self._settings.roles
-        return Stage(self._settings, role, self._step if self._settings.discrete and wanted else None)
+        here = self._in_step and self._settings.discrete
+        return Stage(npu_profiler(self._settings, role) if here else None)
 
 
 class Stage:
     """One stage of a step; recorded when its worker is in discrete mode and this step is to be profiled."""
 
-    def __init__(self, settings: Settings, role: str, step: int | None) -> None:
-        self._profiler = npu_profiler(settings, role, step) if step is not None else None
+    def __init__(self, profiler: Any) -> None:
+        self._profiler = profiler
 
     def __enter__(self) -> None:
         if self._profiler is not None:

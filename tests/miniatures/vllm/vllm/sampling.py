@@ -41,3 +41,9 @@ def tokens_of(prompt: object) -> list[int]:
     if isinstance(prompt, list) and all(isinstance(token, int) for token in prompt):
         return prompt
     raise ValueError("prompt must be a string or a list of token ids")
+
+
+def prompts_of(prompt: object) -> list[list[int]]:
+    """Those of one request to a server: one, or a list of them."""
+    several = isinstance(prompt, list) and bool(prompt) and not isinstance(prompt[0], int)
+    return [tokens_of(one) for one in prompt] if several else [tokens_of(prompt)]

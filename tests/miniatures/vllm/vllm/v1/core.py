@@ -15,6 +15,7 @@ from vllm.config import EngineConfig
 from vllm.sampling import EOS_AFTER, VOCABULARY, Completion, RequestOutput, SamplingParams
 
 from .executor import executor
+from .scheduling import SchedulerOutput
 
 BLOCK = 16  # tokens that are cached together
 
@@ -71,9 +72,12 @@ class EngineCore:
 
     def _step(self) -> None:
         """One forward: the prompts that have come, and one token of every sequence that is under way."""
-        tokens = [token for sequence in self._new for token in self._uncached(sequence.prompt)]
-        tokens += [sequence.made[-1] for sequence in self._running]
-        self._workers.rpc("execute_model", tokens)
+        step = SchedulerOutput()
+        for sequence in self._new:
+            step.add(str(sequence.number), self._uncached(sequence.prompt))
+        for sequence in self._running:
+            step.add(str(sequence.number), sequence.made[-1:])
+        self._workers.rpc("execute_model", step)
         self._running += self._new
         self._new = []
         for sequence in self._running:

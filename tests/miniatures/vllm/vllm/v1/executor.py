@@ -17,7 +17,7 @@ class WorkerDied(RuntimeError):
 
 class UniProcExecutor:
     def __init__(self, config: EngineConfig) -> None:
-        from vllm_ascend.worker import NPUWorker
+        from vllm_ascend.worker.worker import NPUWorker
 
         self._worker = NPUWorker(config, 0, 0)
         self.rpc("load_model")
@@ -81,7 +81,7 @@ def free_port() -> int:
 
 
 def _work(config: EngineConfig, rank: int, port: int, pipe: Connection) -> None:
-    from vllm_ascend.worker import NPUWorker
+    from vllm_ascend.worker.worker import NPUWorker
 
     worker = NPUWorker(config, rank, port)
     pipe.send((True, None))

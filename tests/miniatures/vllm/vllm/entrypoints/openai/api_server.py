@@ -10,13 +10,14 @@ import socket
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from vllm_ascend.releases import release, version
 
 from vllm.config import EngineConfig, server_arguments
-from vllm.sampling import SamplingParams, tokens_of
+from vllm.sampling import SamplingParams, prompts_of
 from vllm.troubles import trouble
 from vllm.v1.core import EngineClient, EngineDead
 
@@ -63,22 +64,27 @@ class Handler(BaseHTTPRequestHandler):
         config = self.server.config
         try:
             asked = json.loads(body)
-            prompt = tokens_of(asked["prompt"])
+            prompts = prompts_of(asked["prompt"])
             params = SamplingParams(asked.get("max_tokens") or 16, 0.0, bool(asked.get("ignore_eos", False)))
         except (KeyError, ValueError) as problem:
             self._error(400, str(problem))
             return
         if asked.get("model", config.name) != config.name:
             self._error(404, f"The model `{asked['model']}` does not exist.")
-        elif len(prompt) + params.max_tokens > config.max_model_len:
+        elif max(map(len, prompts)) + params.max_tokens > config.max_model_len:
             self._error(400, f"This model's maximum context length is {config.max_model_len} tokens.")
         else:
-            output = self.server.engine.ask("generate", (prompt, params))
-            (choice,) = output.outputs
-            made = len(choice.token_ids)
-            usage = {"prompt_tokens": len(prompt), "completion_tokens": made, "total_tokens": len(prompt) + made}
-            said = {"index": 0, "text": choice.text, "finish_reason": choice.finish_reason}
-            self._answer(200, {"object": "text_completion", "model": config.name, "choices": [said], "usage": usage})
+            ask = self.server.engine.ask
+            with ThreadPoolExecutor(len(prompts)) as threads:
+                outputs = list(threads.map(lambda prompt: ask("generate", (prompt, params)), prompts))
+            made = [output.outputs[0] for output in outputs]
+            given, new = sum(map(len, prompts)), sum(len(choice.token_ids) for choice in made)
+            usage = {"prompt_tokens": given, "completion_tokens": new, "total_tokens": given + new}
+            said = [
+                {"index": number, "text": choice.text, "finish_reason": choice.finish_reason}
+                for number, choice in enumerate(made)
+            ]
+            self._answer(200, {"object": "text_completion", "model": config.name, "choices": said, "usage": usage})
 
     def _start_profile(self, _body: bytes) -> None:
         self.server.frontend_since = time.time()

@@ -10,10 +10,11 @@ import torch
 import torch_npu  # noqa: F401
 from vllm.config import EngineConfig
 from vllm.troubles import trouble
+from vllm.v1.scheduling import SchedulerOutput
 
-from .model import LlamaForCausalLM
-from .profiler import WorkerProfiler
-from .releases import release, version
+from ..profiler import WorkerProfiler
+from ..releases import release, version
+from .model_runner_v1 import NPUModelRunner
 
 
 class NPUWorker:
@@ -26,6 +27,7 @@ class NPUWorker:
             torch.distributed.init_process_group(
                 "gloo", init_method=f"tcp://127.0.0.1:{port}", world_size=self.world, rank=rank
             )
+        self.model_runner = NPUModelRunner(self.device)
         self.profiler = WorkerProfiler(config.profiler, release(version()), rank)
         self._forwards_left: int | None = None
 
@@ -36,16 +38,12 @@ class NPUWorker:
             os.kill(os.getpid(), signal.SIGKILL)
         while trouble("never_ready") is not None:
             time.sleep(1)
-        self.model = LlamaForCausalLM().to(self.device)
+        self.model_runner.load_model()
 
-    def execute_model(self, tokens: list[int]) -> int:
-        """One forward over all tokens of a step; how many there were."""
+    def execute_model(self, scheduler_output: SchedulerOutput) -> int:
         self.profiler.step()
         self._perhaps_die()
-        with torch.no_grad():
-            self.model(torch.tensor(tokens, dtype=torch.long, device=self.device))
-        torch.npu.synchronize()
-        return len(tokens)
+        return self.model_runner.execute_model(scheduler_output)
 
     def profile(self, is_start: bool) -> None:
         if is_start:

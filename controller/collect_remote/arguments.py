@@ -73,6 +73,9 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--model", help="a model of the inventory")
     what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
     _add_how_to_collect(what)
+    what.add_argument(
+        "--yes", action="store_true", help="ask nothing: take the defaults (never asked without a terminal)"
+    )
     what.add_argument("--detach", action="store_true", help="start the run and leave it: attach brings its result")
     _add_profiler(main.add_argument_group("torch_npu.profiler"))
     output = main.add_argument_group("output")

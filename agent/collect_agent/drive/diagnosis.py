@@ -29,7 +29,7 @@ def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) 
     if "alive" not in by_kind:
         who = "any Python of the command (exit status {})".format(status)
         return troubles.SHIM_NOT_LOADED(who=who, said=said, log=log)
-    if "missing" in by_kind:
+    if "missing" in by_kind and not {"warmup", "profiler"} & set(by_kind):  # of all processes, some have it
         return troubles.NO_SUCH_CALL(call=by_kind["missing"].get("call"), why=by_kind["missing"].get("why"))
     if "imported" not in by_kind:
         return troubles.PROFILER_NOT_IMPORTED(status=status, said=said, log=log)

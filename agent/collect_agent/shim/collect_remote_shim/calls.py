@@ -14,6 +14,7 @@ from .handlers import exchange
 from .recording import before_window
 from .request import Call, Request
 from .steps import Steps
+from .windows import kind_of
 
 Around = Callable[[Callable[..., Any], Any, Dict[str, Any]], Any]
 _steps: List[Steps] = []
@@ -78,7 +79,8 @@ def watched(request: Request, call: Call, function: Callable[..., Any], args: An
     result = function(*args, **kwargs)
     if before and before_window(request, call.phase):
         device.synchronize()
-        receipts.say("warmup", phase=call.phase, seconds=round(time.perf_counter() - begun, 6), call=call.call)
+        seconds, kind = round(time.perf_counter() - begun, 6), call.phase or kind_of(args, kwargs)
+        receipts.say("warmup", phase=call.phase, kind=kind, seconds=seconds, call=call.call)
     return result
 
 

@@ -28,11 +28,11 @@ class Release(NamedTuple):
 
 
 def version() -> str:
-    """Of the distribution; else what VERL_MINIATURE_VERSION says."""
+    """What VERL_MINIATURE_VERSION says, else that of the distribution."""
     try:
-        return metadata.version("verl")
+        return os.environ.get("VERL_MINIATURE_VERSION") or metadata.version("verl")
     except metadata.PackageNotFoundError:
-        return os.environ.get("VERL_MINIATURE_VERSION", "0.9.0")
+        return "0.9.0"
 
 
 def release(of: str) -> Release:

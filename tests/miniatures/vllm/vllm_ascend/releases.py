@@ -26,11 +26,11 @@ class Release(NamedTuple):
 
 
 def version() -> str:
-    """Of the distribution; else what VLLM_MINIATURE_VERSION says."""
+    """What VLLM_MINIATURE_VERSION says, else that of the distribution."""
     try:
-        return metadata.version("vllm_ascend")
+        return os.environ.get("VLLM_MINIATURE_VERSION") or metadata.version("vllm_ascend")
     except metadata.PackageNotFoundError:
-        return os.environ.get("VLLM_MINIATURE_VERSION", "0.23.0")
+        return "0.23.0"
 
 
 def release(of: str) -> Release:

@@ -20,7 +20,7 @@ from .scheduling import SchedulerOutput
 BLOCK = 16  # tokens that are cached together
 
 
-class EngineDead(RuntimeError):
+class EngineDeadError(RuntimeError):
     """The engine's process has ended."""
 
 
@@ -66,7 +66,7 @@ class EngineCore:
             self._workers.rpc("profile", given)
             self._pipe.send(("done", number, None))
         except RuntimeError as problem:
-            if isinstance(problem, EngineDead):
+            if isinstance(problem, EngineDeadError):
                 raise
             self._pipe.send(("failed", number, str(problem)))
 
@@ -118,7 +118,7 @@ def _main(config: EngineConfig, pipe: Connection) -> None:
 
 
 class EngineClient:
-    """The engine as its owner sees it, from any thread. Raises EngineDead once it has ended."""
+    """The engine as its owner sees it, from any thread. Raises EngineDeadError once it has ended."""
 
     def __init__(self, config: EngineConfig) -> None:
         start = multiprocessing.get_context(os.environ.get("VLLM_WORKER_MULTIPROC_METHOD", "fork"))
@@ -133,7 +133,7 @@ class EngineClient:
             self._pipe.recv()
         except EOFError:
             self.process.join()
-            raise EngineDead("Engine core initialization failed. See root cause above.") from None
+            raise RuntimeError("Engine core initialization failed. See root cause above.") from None
         except BaseException:
             self.shutdown()
             raise
@@ -152,10 +152,10 @@ class EngineClient:
             try:
                 self._pipe.send((what, self._last, given))
             except OSError:
-                raise EngineDead("EngineCore encountered an issue.") from None
+                raise EngineDeadError("EngineCore encountered an issue.") from None
         answer[0].wait()
         if not answer[1]:
-            raise EngineDead("EngineCore encountered an issue.")
+            raise EngineDeadError("EngineCore encountered an issue.")
         kind, reply = answer[1]
         if kind == "failed":
             raise RuntimeError(reply)

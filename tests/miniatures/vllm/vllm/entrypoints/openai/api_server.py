@@ -19,7 +19,7 @@ from vllm_ascend.releases import release, version
 from vllm.config import EngineConfig, server_arguments
 from vllm.sampling import SamplingParams, prompts_of
 from vllm.troubles import trouble
-from vllm.v1.core import EngineClient, EngineDead
+from vllm.v1.core import EngineClient, EngineDeadError
 
 
 class Server(ThreadingHTTPServer):
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             routes[self.path](body)
-        except EngineDead as problem:
+        except EngineDeadError as problem:
             self._answer(500, {"error": {"message": str(problem), "type": "InternalServerError", "code": 500}})
         except RuntimeError:
             self._answer(500, text="Internal Server Error")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import tarfile
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from checkouts import checkout, digests
+from collected import Collected, level1
 from harness import Outcome, Tool, gone, one_error
 from simhost import SimHost
 
@@ -37,34 +35,6 @@ class Place:
         assert digests(self.folder) == self.before
         assert gone(self.ascend.processes)
         assert self.ascend.held() == {}
-
-
-class Collected:
-    """What was published."""
-
-    def __init__(self, tool: Tool, outcome: Outcome) -> None:
-        assert outcome.status == 0, outcome.err
-        self.archive = tool.directory / outcome.document["archive"]["path"]
-        self.manifest = json.loads((self.archive.parent / "manifest.json").read_text())
-
-    @property
-    def profiles(self) -> list[tuple[str, int, str, str]]:
-        """(phase, rank, level, metrics) of each."""
-        return sorted((p["phase"], p["rank"] or 0, p["level"], p["metrics"]) for p in self.manifest["profiles"])
-
-    def operators(self, name: str, phase: str) -> list[int]:
-        """How often it was called, by profile."""
-        counts = []
-        with tarfile.open(self.archive) as tar:
-            for member in tar.getmembers():
-                if f"/{phase}/" in member.name and member.name.endswith("/operator_details.csv"):
-                    text = io.TextIOWrapper(tar.extractfile(member), "utf-8")  # type: ignore[arg-type]
-                    counts.append([row["Name"] for row in csv.DictReader(text)].count(name))
-        return counts
-
-
-def level1(phase: str, ranks: int) -> list[tuple[str, int, str, str]]:
-    return [(phase, rank, "Level1", "PipeUtilization") for rank in range(ranks)]
 
 
 @pytest.mark.parametrize(("phase", "forwards"), [("both", 11), ("prefill", 1), ("decode", 10)])
@@ -146,7 +116,9 @@ def test_a_server_without_its_switch(host: Start, tool: Tool, assert_clean: Clea
 
 def test_a_server_that_does_not_know_its_switch(host: Start, tool: Tool, assert_clean: Clean) -> None:
     place = Place(host, tool, "", VLLM_MINIATURE_VERSION="0.11.0")
-    one_error(place.collect("bin/vllm serve tiny"), 6, message=r"ended during .* \(exit status 2\)", remedy="read")
+    one_error(
+        place.collect("bin/vllm serve tiny"), 6, message=r"\(exit status 2\): .*unrecognized arguments", remedy="read"
+    )
     assert_clean(place.ascend)
 
 

@@ -11,15 +11,22 @@ from .receipts import Line
 from .story import Story, Window
 
 _RAISED = re.compile(r"^(?:\[?rank\d+\]?:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*)")
+_REFUSED = re.compile(r"([\w./ -]+: error: .+|Could not (?:override|append to) .+)")  # of argparse; of Hydra
 
 
 def cause(lines: Iterable[str]) -> str:
-    """The first exception that ended something, of a program's output: the others mostly follow from it."""
-    for line in lines:
-        found = _RAISED.match(line.strip())
-        if found:
-            return found.group(1)[:300]
-    return ""
+    """The first exception that ended something, of a program's output: the others mostly follow from it.
+
+    Without one, how it has refused its arguments.
+    """
+    refused = ""
+    for line in map(str.strip, lines):
+        raised = _RAISED.match(line)
+        if raised:
+            return raised.group(1)[:300]
+        refusal = _REFUSED.match(line)
+        refused = refused or (refusal.group(1)[:300] if refusal else "")
+    return refused
 
 
 def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) -> Failure:

@@ -64,7 +64,7 @@ class Driver:
         """The program in a process group of its own, which is asked to end when the body is left."""
         environment = self._environment()
         python_path = environment.get("PYTHONPATH", "")
-        self._names.update(run=self._run.path, port=str(free_port()), pythonpath=python_path)
+        self._names.update(run=self._run.path, id=self._run.id, port=str(free_port()), pythonpath=python_path)
         argv = [word.format(**self._names) for word in self._launch["argv"]]
         environment.update((name, value.format(**self._names)) for name, value in self._launch["env"].items())
         try:

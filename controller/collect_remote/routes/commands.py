@@ -44,6 +44,14 @@ def number(said: Sequence[str], *names: str) -> int | None:
     return int(found) if found.isdecimal() else None
 
 
+def setting(said: Sequence[str], key: str, default: int) -> int | None:
+    """The number of the last `key=N`, as Hydra takes it; `default` without one, None for no number."""
+    found = [word.partition("=")[2] for word in said if word.lstrip("+").partition("=")[0] == key]
+    if not found:
+        return default
+    return int(found[-1]) if found[-1].isdecimal() else None
+
+
 def _split(text: str) -> list[str]:
     """A script's words, as far as they can be told without running it."""
     lines = text.replace("\\\n", " ").splitlines()

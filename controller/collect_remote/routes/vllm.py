@@ -17,8 +17,6 @@ from .route import Match, Route
 from .vllm_release import Release
 
 IMPORTS, STARTS = ("from vllm import", "import vllm", "from vllm."), ".start_profile("
-# One forward of the model, in every release since 0.7.3; by what is scheduled in it one sees which kind it is.
-STEP = "vllm_ascend.worker.model_runner_v1:NPUModelRunner.execute_model"
 READY_S, SWITCH_S = 1800, 1800  # of large models; a release that parses in place answers the stop only then
 
 
@@ -123,7 +121,10 @@ def _script(request: Request, window: Window, model: ModelSpec, facts: ProjectFa
                 f"the script of model {model.name} starts and stops its profiler itself, whatever comes in between",
                 "ask for --phase both",
             )
-        shim, steps = _started_and_stopped(window.phase, [{"call": STEP, "phase": None}]), {window.phase: None}
+        shim, steps = (
+            _started_and_stopped(window.phase, [{"call": vllm_release.STEP, "phase": None}]),
+            {window.phase: None},
+        )
         _, env = release.switched_on(request, {}) if release.by_environment else ((), {})
     else:
         shim = {
@@ -133,7 +134,7 @@ def _script(request: Request, window: Window, model: ModelSpec, facts: ProjectFa
             },
             "phase_by": [],
             "phase": None,
-            "step_on": [{"call": STEP, "phase": None}],
+            "step_on": [{"call": vllm_release.STEP, "phase": None}],
             "watch": [],
         }
     launch = Launch(command, facts.path, env=env, shim=shim, stop="recorded")

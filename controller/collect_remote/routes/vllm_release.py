@@ -13,6 +13,8 @@ from typing import Any
 from ..request import Request
 from .plan import Named
 
+# One forward of the model, in every release since 0.7.3; by what is scheduled in it one sees which kind it is.
+STEP = "vllm_ascend.worker.model_runner_v1:NPUModelRunner.execute_model"
 # Nothing of ours comes to lie here: where a profile goes is the shim's; and an absolute path is asked for.
 PLACE = Named("{run}/work/vllm")
 RPC_MS = "1800000"  # a release that parses in place answers the engine's process only then

@@ -66,12 +66,12 @@ def defaults(release: Release) -> dict[str, Any]:
         steps = {"tool": None, "steps": None, "profile_continuous_steps": False, "save_path": "outputs/profile"}
         tree["global_profiler"] = steps
         for role in ("actor", "rollout", "ref"):
-            roles[role]["profiler"] = _profiler(release, follows=role != "actor")
+            roles[role]["profiler"] = _profiler(release, follows=role == "rollout")
     return tree
 
 
 def _profiler(release: Release, follows: bool) -> dict[str, Any]:
-    """Rollout and reference do what the actor does, unless they are told otherwise."""
+    """The rollout does what the actor does, unless it is told otherwise."""
     npu: dict[str, Any] = {"contents": [], "level": release.level, "analysis": True, "discrete": False}
     own: dict[str, Any] = {"enable": False, "all_ranks": False, "ranks": []}
     if follows:

@@ -1,7 +1,9 @@
-"""Actors without Ray, under Ray's contract for a cluster that was there before the job.
+"""Actors without Ray, under Ray's contract.
 
-A process has the environment of the cluster and what the runtime environments of the job and of the actor add, and
-nothing else of the driver's; it is in a session of its own; modules are found where the driver finds them.
+A process has the environment of the cluster and what the runtime environments of the job and of the actor add. That of
+the cluster is the driver's own, if the driver starts it (RAY_ADDRESS is "local", or there is none); in one that was
+there before (any other address) it is nothing of the driver's. A process is in a session of its own, and finds modules
+where the driver finds them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ work({fd})
 
 class LocalCluster:
     def __init__(self, ray_init: dict[str, Any]) -> None:
-        self._environment = {n: value for n, value in os.environ.items() if n in NAMES or n.startswith(PREFIXES)}
+        self._environment = dict(os.environ)
+        if os.environ.get("RAY_ADDRESS", "local") != "local":
+            of_cluster = [name for name in os.environ if name in NAMES or name.startswith(PREFIXES)]
+            self._environment = {name: os.environ[name] for name in of_cluster}
         self._environment.update(env_vars(ray_init))
         self._actors: list[LocalActor] = []
 

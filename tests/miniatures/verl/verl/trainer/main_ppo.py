@@ -9,7 +9,7 @@ from typing import Any
 from ..config import Wrong, configuration
 from ..releases import Release, release, version
 from ..single_controller.cluster import ActorDied, cluster, visible_devices
-from ..workers.actor import ActorRolloutRefWorker
+from ..workers import engine_workers, fsdp_workers
 from ..workers.rollout import RolloutReplica
 
 
@@ -39,9 +39,10 @@ class Trainer:
         world = int(trainer["n_gpus_per_node"])
         devices = visible_devices(world)
         port = 20000 + os.getpid() % 10000
+        workers = engine_workers if of.profiled_servers else fsdp_workers
         self.actors = [
             started.actor(
-                ActorRolloutRefWorker,
+                workers.ActorRolloutRefWorker,
                 (config,),
                 {
                     "RANK": str(rank),

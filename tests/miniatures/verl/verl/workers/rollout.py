@@ -69,13 +69,14 @@ def _work(engine: Settings, rank: int, world: int, port: int, pipe: Connection) 
     """`rank` is that in the engine: every replica has a rank 0."""
     import torch
     import torch_npu  # noqa: F401
+    from vllm_ascend.worker.model_runner_v1 import NPUModelRunner, SchedulerOutput
 
-    from .model import Policy, forward
+    from .model import Policy
 
     if world > 1:
         torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
     torch.npu.set_device("npu:0")
-    model = Policy().to("npu:0")
+    runner = NPUModelRunner(Policy().to("npu:0"))
     profiler: Any = None
     pipe.send(None)
     while True:
@@ -84,7 +85,7 @@ def _work(engine: Settings, rank: int, world: int, port: int, pipe: Connection) 
         except EOFError:
             return
         if method == "forward":
-            forward(model, argument)
+            runner.execute_model(SchedulerOutput({"0": argument}))
         elif argument:
             profiler = npu_profiler(engine, "", f"dp0_pp0_tp{rank}_dcp0_ep{rank}_rank{rank}")
             profiler.start()

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..releases import release, version
 from ..utils.profiler import DistProfiler, settings
-from .model import Policy, forward
 
 
 class ActorRolloutRefWorker:
@@ -16,6 +15,9 @@ class ActorRolloutRefWorker:
         import torch
         import torch_npu  # noqa: F401
 
+        from .model import Policy, forward
+
+        self.forward = forward
         self.config = config
         self.rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         if world > 1:
@@ -24,40 +26,37 @@ class ActorRolloutRefWorker:
         self.model = Policy().to("npu:0")
         of = release(version())
         self.profiler = DistProfiler(self.rank, settings(config, "actor", of.keys, of.export))
-        self.of_rollout = DistProfiler(self.rank, settings(config, "rollout", of.keys, of.export))
         self.of_reference = DistProfiler(self.rank, settings(config, "ref", of.keys, of.export))
 
     def start_profile(self, step: int) -> None:
         self.profiler.start(step)
         self.of_reference.start(step)
-        if not release(version()).agent_loop:
-            self.of_rollout.start(step)
 
     def stop_profile(self) -> None:
-        for profiler in (self.profiler, self.of_reference, self.of_rollout):
-            profiler.stop()
+        self.profiler.stop()
+        self.of_reference.stop()
 
     def generate_sequences(self) -> None:
-        """Rollout in this process, as releases without an agent loop have it."""
-        with self.of_rollout.stage("rollout_generate"):
-            forward(self.model, self.config["data"]["max_prompt_length"])
+        """Rollout in this process, under the actor's profiler, as releases without an agent loop have it."""
+        with self.profiler.stage("rollout_generate"):
+            self.forward(self.model, self.config["data"]["max_prompt_length"])
             for _ in range(self.config["data"]["max_response_length"] - 1):
-                forward(self.model, 1)
+                self.forward(self.model, 1)
 
     def compute_log_prob(self) -> None:
         with self.profiler.stage("actor_compute_log_prob"):
-            forward(self.model, self._tokens())
+            self.forward(self.model, self._tokens())
 
     def compute_ref_log_prob(self) -> None:
         with self.of_reference.stage("ref_compute_log_prob"):
-            forward(self.model, self._tokens())
+            self.forward(self.model, self._tokens())
 
     def update_actor(self, step: int) -> int:
         if os.environ.get("VERL_MINIATURE_ROLE_DIES") == f"{self.rank}:{step}":
             os.kill(os.getpid(), signal.SIGKILL)
         with self.profiler.stage("actor_update"):
             for _ in range(2):  # micro-batches
-                forward(self.model, self._tokens())
+                self.forward(self.model, self._tokens())
         return step
 
     def _tokens(self) -> int:

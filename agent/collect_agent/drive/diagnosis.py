@@ -10,29 +10,36 @@ from ..failure import Failure
 from .receipts import Line
 from .story import Story, Window
 
-_RAISED = re.compile(r"^(?:\[?rank\d+\]?:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*)")
-_REFUSED = re.compile(r"([\w./ -]+: error: .+|Could not (?:override|append to) .+)")  # of argparse; of Hydra
+_RAISED = re.compile(
+    r"^(?:\[?rank\d+\]?:\s*)?("
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*|[\w./ -]+: error: .*|Could not (?:override|append to) .*)"
+)
 
 
 def cause(lines: Iterable[str]) -> str:
     """The first exception that ended something, of a program's output: the others mostly follow from it.
 
-    Without one, how it has refused its arguments.
+    Or what a program says of arguments that it does not take: argparse, Hydra.
     """
-    refused = ""
-    for line in map(str.strip, lines):
-        raised = _RAISED.match(line)
-        if raised:
-            return raised.group(1)[:300]
-        refusal = _REFUSED.match(line)
-        refused = refused or (refusal.group(1)[:300] if refusal else "")
-    return refused
+    for line in lines:
+        found = _RAISED.match(line.strip())
+        if found:
+            return found.group(1)[:300]
+    return ""
+
+
+def last(lines: Iterable[str]) -> str:
+    """The last line that says something: with it a launcher gives up, which is no Python and raises nothing."""
+    said = ""
+    for line in lines:
+        said = line.strip() if any(map(str.isalpha, line)) else said
+    return said[:300]
 
 
 def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) -> Failure:
     """`lines` of all processes; `said`: see `cause`; `status`: the program's exit status; `log`: where to read."""
     said = ": " + said if said else ""
-    by_kind = {line["say"]: line for line in lines}
+    by_kind = {line["say"]: line for line in lines if line["say"] != "missing" or line.get("call") in story.calls}
     if "alive" not in by_kind:
         who = "any Python of the command (exit status {})".format(status)
         return troubles.SHIM_NOT_LOADED(who=who, said=said, log=log)

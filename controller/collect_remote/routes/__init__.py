@@ -17,9 +17,10 @@ TEMPLATE = "template"  # of a model with an adapter; see `template`
 @functools.cache
 def routes() -> Mapping[str, Route]:
     """By name, in the order in which a project is held against them."""
-    from . import script, verl, vllm
+    from . import cann_recipes, mindspeed, script, verl, vllm
 
-    return {route.name: route for route in (verl.ROUTE, vllm.ROUTE, script.ROUTE)}
+    in_order = (cann_recipes.ROUTE, verl.ROUTE, mindspeed.ROUTE, vllm.ROUTE, script.ROUTE)
+    return {route.name: route for route in in_order}
 
 
 def options_of(name: str) -> tuple[Mapping[str, Check], tuple[str, ...]]:

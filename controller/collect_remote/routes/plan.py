@@ -15,8 +15,8 @@ DRIVE = "drive.json"
 class Named(str):
     """A word with names in braces that are known on the host only.
 
-    {run}: its directory, {id}: its name. {port}: one that is free. Besides, a plan's argv may have {python}, {agent}; what
-    is launched {pythonpath}: the PYTHONPATH that it has, with the shim first.
+    {run}: its directory. {id}: its name. {port}: one that is free. A plan's argv may also have {python} and {agent};
+    what is launched, {pythonpath}: the PYTHONPATH that it has, with the shim first.
     """
 
     __slots__ = ()

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
-from . import commands, verl_release
+from . import verl_release
+from .launch_script import number_of, program_of, text_of, with_arguments
 from .plan import Launch, Plan, driven
 from .route import Match, Route
 
-MODULE = re.compile(r"(verl|recipe)(\.\w+)+")
+MODULE = r"(?:verl|recipe)(?:\.\w+)+"
 VERSION = "verl/version/version"  # of a checkout: it is imported from there, whatever is installed
 TENSOR = "actor_rollout_ref.rollout.tensor_model_parallel_size"
 ROLLOUT_TOKENS = 10
@@ -26,13 +27,15 @@ def wants(_: Mapping[str, Any]) -> Wants:
 
 
 def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
-    said = commands.words(model, facts) if "command" in model.options else []
-    started = [word for word in said if MODULE.fullmatch(word)]
-    if not started:
+    command = model.options.get("command", ())
+    started = program_of(command, facts, MODULE)
+    if started is None:
         return None
     version = _version(facts)
     seen = f"it is verl {version}" if version else "its version is not seen: taken for the newest"
-    return Match((f"the command starts {started[0]}", seen), version)
+    return Match(
+        (f"the command starts {started}", seen), version, _setting("trainer.n_gpus_per_node", 8, command, facts)
+    )
 
 
 def _version(facts: ProjectFacts) -> str | None:
@@ -42,16 +45,16 @@ def _version(facts: ProjectFacts) -> str | None:
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
     """One step of the job, which then is over: after --warmup-steps others, with one more behind it."""
     release = verl_release.of(_version(facts))
-    said = commands.words(model, facts)
-    _check(request, window, model, said, release)
-    steps = None if request.all_steps else request.steps or ROLLOUT_TOKENS
+    command = model.options["command"]
+    _check(request, window, model, facts, release)
+    tokens = None if request.all_steps else request.steps or ROLLOUT_TOKENS
     if window.phase == "rollout" and release.servers:  # the ranks of an engine are its own: we take the first engine
-        request = _first_replica(request, said)
-    overrides = release.overrides(window.phase, request, steps)
+        request = _first_replica(request, _setting(TENSOR, 2, command, facts) or request.rank_count)
+    started = with_arguments(command, facts, MODULE, release.overrides(window.phase, request, tokens))
     launch = Launch(
-        commands.appended(model, facts, overrides),
+        started.argv,
         facts.path,
-        env={"RAY_ADDRESS": "local"},
+        env={"RAY_ADDRESS": "local", **started.env},
         shim={
             "windows": {window.phase: None},
             "phase_by": [[verl_release.DIRECTORIES[window.phase], window.phase]],
@@ -64,11 +67,20 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     notes = (
         "Ray: an instance of its own, on the leased devices alone",
         f"the job ends after {request.warmup_steps + 2} steps, resumes and saves no checkpoint, and validates nothing",
+        *started.notes,
     )
-    return driven("verl", request, launch, {window.phase: None}, notes=notes)
+    return driven("verl", request, launch, {window.phase: None}, files=started.files, notes=notes)
 
 
-def _check(request: Request, window: Window, model: ModelSpec, said: list[str], release: verl_release.Release) -> None:
+def _setting(key: str, default: int, command: Sequence[str], facts: ProjectFacts) -> int | None:
+    """The number of an override; None where it is there, and the text does not tell it."""
+    told = number_of(re.escape(key), command, facts)
+    return default if told is None and key not in text_of(command, facts) else told
+
+
+def _check(
+    request: Request, window: Window, model: ModelSpec, facts: ProjectFacts, release: verl_release.Release
+) -> None:
     if release.minor < 5:
         raise EnvironmentUnfit(
             f"verl {release.version} has no profiler for NPUs", "update it: from 0.5.0 on it has one"
@@ -82,30 +94,22 @@ def _check(request: Request, window: Window, model: ModelSpec, said: list[str], 
         raise UsageError(
             "verl records each training step by itself, and one is all that is asked of it", "leave --steps out"
         )
-    if commands.setting(said, "trainer.nnodes", 1) != 1:
+    if _setting("trainer.nnodes", 1, model.options["command"], facts) != 1:
         raise UsageError(
             f"the command of model {model.name} trains on several nodes (trainer.nnodes)",
             "let it train on one: trainer.nnodes=1",
         )
-    devices = commands.setting(said, "trainer.n_gpus_per_node", 8) or request.rank_count
-    if devices != request.rank_count:
-        raise UsageError(
-            f"the command of model {model.name} uses {devices} devices (trainer.n_gpus_per_node), "
-            f"and {request.rank_count} are asked for",
-            f"--devices {devices}",
-        )
 
 
-def _first_replica(request: Request, said: list[str]) -> Request:
+def _first_replica(request: Request, size: int) -> Request:
     """UsageError for ranks that it does not have."""
-    size = commands.setting(said, TENSOR, 2) or request.rank_count
-    beyond = [rank for rank in request.profiled_ranks if rank >= size]
-    if request.ranks and beyond:
+    beyond = [rank for rank in request.ranks if rank >= size]
+    if beyond:
         raise UsageError(
             f"--ranks {beyond[0]}: a rollout is recorded on the first of its engines, which has {size} ranks",
             f"name some of 0 to {size - 1}, or leave it out for all of them",
         )
-    return dataclasses.replace(request, ranks=tuple(range(size)) if not request.ranks else request.ranks)
+    return dataclasses.replace(request, ranks=request.ranks or tuple(range(size)))
 
 
-ROUTE = Route("verl", ("train", "rollout"), detect, plan, wants)
+ROUTE = Route("verl", ("train", "rollout"), detect, plan, wants, all_steps=True)

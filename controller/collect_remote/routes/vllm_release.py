@@ -6,7 +6,7 @@ The level, the metrics and the export are fixed in all of them, and not always o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,3 +60,9 @@ def of(version: str | None) -> Release:
 
 def _joined(name: str, value: str) -> str:
     return Named(name + value) if isinstance(value, Named) else name + value
+
+
+def started_and_stopped(phase: str, watch: Sequence[str] = ()) -> dict[str, Any]:
+    """What the start-up shim is asked of a profiler without a window; `watch`: calls before it that are warm-up."""
+    watched = [{"call": name, "phase": None} for name in watch]
+    return {"windows": {phase: None}, "phase_by": [], "phase": phase, "step_on": [], "watch": watched}

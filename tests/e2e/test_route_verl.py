@@ -74,7 +74,8 @@ def test_a_part_of_the_answer(host: Start, tool: Tool, steps: str, tokens: int) 
 def test_processes_of_a_cluster_that_was_there(host: Start, tool: Tool, phase: str) -> None:
     """They have nothing of the job's environment but what it asks for."""
     place = Place(host, tool)
-    (place.folder / "on_cluster.sh").write_text('export RAY_ADDRESS=127.0.0.1:6379\nbash run_grpo.sh "$@"\n')
+    text = (place.folder / "run_grpo.sh").read_text().replace('"$@"', "")
+    (place.folder / "on_cluster.sh").write_text("export RAY_ADDRESS=127.0.0.1:6379\n" + text)
     place.before = digests(place.folder)
     found = Collected(tool, place.collect("--devices", "2", "--phase", phase, command="bash on_cluster.sh"))
     assert found.profiles == level1(phase, 2)
@@ -128,10 +129,16 @@ def test_another_release_than_it_looks(host: Start, tool: Tool, assert_clean: Cl
     ("version", "arguments", "command", "status", "message"),
     [
         ("0.4.1", ("--devices", "2"), "bash run_grpo.sh", 5, "verl 0.4.1 has no profiler for NPUs"),
-        ("0.9.0", (), "bash run_grpo.sh", 2, "uses 2 devices .*, and 1 are asked for"),
+        ("0.9.0", (), "bash run_grpo.sh", 2, "has 2 ranks, and 1 are asked for"),
         ("0.9.0", ("--devices", "2", "--steps", "3"), "bash run_grpo.sh", 2, "each training step by itself"),
-        ("0.9.0", ("--devices", "2"), "bash alone.sh", 5, "alone.sh does not pass on what it is given"),
-        ("0.9.0", (), "python3 -m verl.trainer.main_ppo trainer.nnodes=2", 2, "several nodes"),
+        ("0.9.0", ("--devices", "2"), "bash other.sh", 5, "other.sh does not show where it starts its program"),
+        (
+            "0.9.0",
+            (),
+            "python3 -m verl.trainer.main_ppo trainer.nnodes=2 trainer.n_gpus_per_node=1",
+            2,
+            "several nodes",
+        ),
         (
             "0.9.0",
             ("--devices", "4", "--phase", "rollout", "--ranks", "2"),
@@ -145,6 +152,7 @@ def test_what_cannot_be_done_is_said_before_anything_starts(
     host: Start, tool: Tool, version: str, arguments: tuple[str, ...], command: str, status: int, message: str
 ) -> None:
     place = Place(host, tool, version)
-    (place.folder / "alone.sh").write_text("python3 -m verl.trainer.main_ppo trainer.n_gpus_per_node=2\n")
-    one_error(place.collect(*arguments, command=command), status, message=message, remedy=".")
+    (place.folder / "other.sh").write_text("bash run_grpo.sh\n")
+    outcome = place.collect(*arguments, command=command, route="verl")
+    one_error(outcome, status, message=message, remedy=".")
     assert not (place.ascend.workdir / "runs").exists()

@@ -65,11 +65,14 @@ def test_daemonic_workers(host: Start, tool: Tool, runtime: str) -> None:
     place.untouched()
 
 
-def test_a_launch_script_and_a_profiler_config_of_its_own(host: Start, tool: Tool) -> None:
+@pytest.mark.parametrize("passed_on", [' "$@"', ""])
+def test_a_launch_script_and_a_profiler_config_of_its_own(host: Start, tool: Tool, passed_on: str) -> None:
     place = Place(host, tool)
     script = place.folder / "serve.sh"
     mine = json.dumps({"profiler": "torch", "torch_profiler_dir": str(place.folder / "mine")})
-    script.write_text(f"#!/bin/bash\nexec bin/vllm serve tiny \\\n  --profiler-config '{mine}' --port 8000 \"$@\"\n")
+    script.write_text(
+        f"#!/bin/bash\nexec bin/vllm serve tiny \\\n  --profiler-config '{mine}' --port 8000{passed_on}\n"
+    )
     place.before = digests(place.folder)
     found = Collected(tool, place.collect("bash serve.sh", "--phase", "prefill", "--steps", "3", batch=2))
     assert found.operators("aten::embedding", "prefill")[0] >= 3
@@ -126,9 +129,8 @@ def test_a_server_that_does_not_know_its_switch(host: Start, tool: Tool, assert_
     ("version", "command", "arguments", "status", "message"),
     [
         ("0.18.0", "bin/vllm serve tiny", ("--phase", "decode"), 5, "0.18.0 records from its start on"),
-        ("0.23.0", "bin/vllm serve tiny -tp 4", ("--devices", "2"), 2, "uses 4 devices, and 2 are asked for"),
+        ("0.23.0", "bin/vllm serve tiny -tp 4", ("--devices", "2"), 2, "has 4 ranks, and 2 are asked for"),
         ("0.23.0", "bin/vllm serve tiny --data-parallel-size=2", (), 2, "several replicas"),
-        ("0.23.0", "bash serve.sh", (), 5, "serve.sh does not pass on what it is given"),
         ("0.23.0", "bin/vllm serve tiny", ("--phase", "forward"), 2, "cannot record --phase forward"),
     ],
 )
@@ -136,7 +138,6 @@ def test_what_cannot_be_done_is_said_before_anything_starts(
     host: Start, tool: Tool, version: str, command: str, arguments: tuple[str, ...], status: int, message: str
 ) -> None:
     place = Place(host, tool, version)
-    (place.folder / "serve.sh").write_text("bin/vllm serve tiny\n")
     outcome = place.collect(command, *arguments)
     one_error(outcome, status, message=message, remedy=".")
     assert not (place.ascend.workdir / "runs").exists()

@@ -103,7 +103,7 @@ def out_of_sight(dynamo: Any) -> None:
 
 
 def watched(request: Request, call: Call, args: Any, kwargs: Dict[str, Any]) -> Optional[Tuple[float, str]]:
-    """A call begins that is a warm-up step if nothing is recorded by its end: since when (perf_counter), and its kind."""
+    """A call begins, a warm-up step if nothing is recorded by its end: since when (perf_counter), and its kind."""
     if not _left.setdefault(call.call, MOST_WATCHED) or not before_window(request, call.phase) or device.capturing():
         return None
     return time.perf_counter(), call.phase or kind_of(args, kwargs)

@@ -70,16 +70,30 @@ def test_a_part_of_the_answer(host: Start, tool: Tool, steps: str, tokens: int) 
     assert found.operators("aten::embedding", "rollout") == [tokens, tokens]
 
 
+def on_a_cluster(place: Place) -> str:
+    """A command whose job goes to a cluster that was there before."""
+    text = (place.folder / "run_grpo.sh").read_text().replace('"$@"', "")
+    (place.folder / "on_cluster.sh").write_text("export RAY_ADDRESS=127.0.0.1:6379\n" + text)
+    place.before = digests(place.folder)
+    return "bash on_cluster.sh"
+
+
 @pytest.mark.parametrize("phase", ["train", "rollout"])
 def test_processes_of_a_cluster_that_was_there(host: Start, tool: Tool, phase: str) -> None:
     """They have nothing of the job's environment but what it asks for."""
     place = Place(host, tool)
-    text = (place.folder / "run_grpo.sh").read_text().replace('"$@"', "")
-    (place.folder / "on_cluster.sh").write_text("export RAY_ADDRESS=127.0.0.1:6379\n" + text)
-    place.before = digests(place.folder)
-    found = Collected(tool, place.collect("--devices", "2", "--phase", phase, command="bash on_cluster.sh"))
+    found = Collected(tool, place.collect("--devices", "2", "--phase", phase, command=on_a_cluster(place)))
     assert found.profiles == level1(phase, 2)
     place.untouched()
+
+
+def test_devices_of_a_cluster_that_was_there(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    """Nobody has leased them."""
+    place = Place(host, tool, VERL_MINIATURE_CLUSTER_DEVICES="1,2")
+    outcome = place.collect("--device", "3", "--device", "6", command=on_a_cluster(place))
+    one_error(outcome, 7, message="our process is on another device than it was given: pid .* on NPU 1", remedy=".")
+    place.untouched()
+    assert_clean(place.ascend)
 
 
 @pytest.mark.slow

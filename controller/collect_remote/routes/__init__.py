@@ -19,7 +19,7 @@ def routes() -> Mapping[str, Route]:
     """By name, in the order in which a project is held against them."""
     from . import cann_recipes, mindspeed, script, verl, vllm
 
-    in_order = (cann_recipes.ROUTE, verl.ROUTE, mindspeed.ROUTE, vllm.ROUTE, script.ROUTE)
+    in_order = (cann_recipes.ROUTE, mindspeed.ROUTE, verl.ROUTE, vllm.ROUTE, script.ROUTE)
     return {route.name: route for route in in_order}
 
 

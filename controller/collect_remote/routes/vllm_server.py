@@ -93,9 +93,9 @@ def _talk(request: Request, window: Window, model: ModelSpec, skipped: int) -> l
     loads = window.steps if window.phase == "prefill" else 1
     return [
         {"do": "ready", "path": "/v1/models", "within_s": options.get("ready_timeout", READY_S)},
-        {**asked, "do": "check"},
-        {**asked, "do": "warmup", "times": request.warmup_steps},
+        {"do": "check", **asked},
+        {"do": "warmup", **asked, "times": request.warmup_steps},
         {"do": "start", "path": "/start_profile", "within_s": SWITCH_S},
-        {**asked, "do": "load", "times": loads},
+        {"do": "load", **asked, "times": loads},
         {"do": "stop", "path": "/stop_profile", "within_s": SWITCH_S},
     ]

@@ -25,8 +25,13 @@ def cluster(ray_init: dict[str, Any]) -> Any:
 
 
 def visible_devices(count: int) -> list[str]:
-    """The devices that there are for the job: those of ASCEND_RT_VISIBLE_DEVICES, else the first of the host."""
+    """The devices that there are for the job: those of ASCEND_RT_VISIBLE_DEVICES, else the first of the host.
+
+    A cluster that was there before has its own (VERL_MINIATURE_CLUSTER_DEVICES).
+    """
     named = os.environ.get("ASCEND_RT_VISIBLE_DEVICES")
+    if os.environ.get("RAY_ADDRESS", "local") != "local":
+        named = os.environ.get("VERL_MINIATURE_CLUSTER_DEVICES", named)
     found = named.split(",") if named else [str(n) for n in range(count)]
     if len(found) < count:
         raise ValueError(f"Total available GPUs {len(found)} is less than total desired GPUs {count}")

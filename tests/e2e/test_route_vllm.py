@@ -75,9 +75,16 @@ def test_a_launch_script_and_a_profiler_config_of_its_own(host: Start, tool: Too
     )
     place.before = digests(place.folder)
     found = Collected(tool, place.collect("bash serve.sh", "--phase", "prefill", "--steps", "3", batch=2))
-    assert found.operators("aten::embedding", "prefill")[0] >= 3
+    assert found.operators("aten::embedding", "prefill") == [3]
     assert len(found.manifest["phases"]["prefill"]["step_seconds"]) == 3
     place.untouched()
+
+
+def test_a_prompt_that_is_too_long_for_the_model(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    place = Place(host, tool)
+    outcome = place.collect("bin/vllm serve tiny --max-model-len 40")
+    one_error(outcome, 6, message="/v1/completions with 400 .*maximum context length is 40", remedy="read")
+    assert_clean(place.ascend)
 
 
 @pytest.mark.parametrize("troubles", ["slow_load=1", "slow_stop=1"])
@@ -160,11 +167,7 @@ def test_a_script_that_starts_its_profiler(host: Start, tool: Tool, version: str
     place = Place(host, tool, version)
     found = Collected(tool, place.collect("python3 offline.py 2", "--devices", "2"))
     assert found.profiles == level1("both", 2)
-    assert found.operators("aten::embedding", "both") in (
-        [8, 8],
-        [9, 9],
-        [10, 10],
-    )  # two prompts, in one forward or in several
+    assert found.operators("aten::embedding", "both") == [8, 8]
     place.untouched()
 
 

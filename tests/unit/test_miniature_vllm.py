@@ -124,6 +124,9 @@ def test_it_answers_as_a_server_does(serve: Callable[..., Server]) -> None:
     assert told["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
     told = server.complete([1, 2, 3], max_tokens=10, ignore_eos=True)
     assert (told["choices"][0]["finish_reason"], told["usage"]["completion_tokens"]) == ("length", 10)
+    told = server.complete([[1, 2, 3], [4]], max_tokens=2)
+    assert [choice["index"] for choice in told["choices"]] == [0, 1]
+    assert told["usage"] == {"prompt_tokens": 4, "completion_tokens": 4, "total_tokens": 8}
     assert server.ask("/v1/completions", {"model": "other", "prompt": "x"})[0] == 404
     assert server.ask("/v1/completions", {"prompt": [1] * 90, "max_tokens": 20})[0] == 400
     # Without its switch it knows of no profiler.

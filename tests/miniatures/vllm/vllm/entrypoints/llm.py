@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from vllm.config import EngineConfig, profiler_config
@@ -34,8 +33,7 @@ class LLM:
     def generate(self, prompts: Any, sampling_params: SamplingParams | None = None) -> list[RequestOutput]:
         several = prompts if isinstance(prompts, list) else [prompts]
         params = sampling_params or SamplingParams()
-        with ThreadPoolExecutor(len(several)) as threads:
-            return list(threads.map(lambda one: self._engine.ask("generate", (tokens_of(one), params)), several))
+        return list(self._engine.ask("generate", ([tokens_of(one) for one in several], params)))
 
     def start_profile(self) -> None:
         self._engine.ask("profile", True)

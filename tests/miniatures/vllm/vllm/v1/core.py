@@ -14,7 +14,7 @@ from typing import Any
 from vllm.config import EngineConfig
 from vllm.sampling import EOS_AFTER, VOCABULARY, Completion, RequestOutput, SamplingParams
 
-from .executor import executor
+from .executor import WorkerDied, executor
 from .scheduling import SchedulerOutput
 
 BLOCK = 16  # tokens that are cached together
@@ -25,6 +25,8 @@ class EngineDeadError(RuntimeError):
 
 
 class Sequence:
+    """One of the prompts of request `number`, and what becomes of it."""
+
     def __init__(self, number: int, prompt: list[int], params: SamplingParams) -> None:
         self.number, self.prompt, self.params = number, prompt, params
         self.made: list[int] = []
@@ -35,6 +37,10 @@ class Sequence:
             return "stop"
         return "length" if len(self.made) >= self.params.max_tokens else None
 
+    @property
+    def output(self) -> RequestOutput:
+        return RequestOutput(self.prompt, [Completion(self.made, str(self.finish_reason))])
+
 
 class EngineCore:
     """Runs in its process until that is terminated; an engine whose worker dies ends with status 1."""
@@ -43,6 +49,7 @@ class EngineCore:
         self._pipe = pipe
         self._caching = config.enable_prefix_caching
         self._cached: set[tuple[int, ...]] = set()
+        self._requests: dict[int, list[Sequence]] = {}
         self._new: list[Sequence] = []
         self._running: list[Sequence] = []
         self._workers = executor(config)
@@ -60,32 +67,34 @@ class EngineCore:
 
     def _obey(self, what: str, number: int, given: Any) -> None:
         if what == "generate":
-            self._new.append(Sequence(number, *given))
+            prompts, params = given
+            self._requests[number] = [Sequence(number, prompt, params) for prompt in prompts]
+            self._new += self._requests[number]
             return
         try:
             self._workers.rpc("profile", given)
             self._pipe.send(("done", number, None))
+        except WorkerDied:
+            raise
         except RuntimeError as problem:
-            if isinstance(problem, EngineDeadError):
-                raise
             self._pipe.send(("failed", number, str(problem)))
 
     def _step(self) -> None:
         """One forward: the prompts that have come, and one token of every sequence that is under way."""
         step = SchedulerOutput()
         for sequence in self._new:
-            step.add(str(sequence.number), self._uncached(sequence.prompt))
+            step.add(f"{sequence.number}-{id(sequence)}", self._uncached(sequence.prompt))
         for sequence in self._running:
-            step.add(str(sequence.number), sequence.made[-1:])
+            step.add(f"{sequence.number}-{id(sequence)}", sequence.made[-1:])
         self._workers.rpc("execute_model", step)
         self._running += self._new
         self._new = []
         for sequence in self._running:
             sequence.made.append((sum(sequence.prompt[-3:]) + 31 * len(sequence.made)) % VOCABULARY)
-        for sequence in [sequence for sequence in self._running if sequence.finish_reason]:
-            self._running.remove(sequence)
-            completion = Completion(sequence.made, str(sequence.finish_reason))
-            self._pipe.send(("done", sequence.number, RequestOutput(sequence.prompt, [completion])))
+        self._running = [sequence for sequence in self._running if not sequence.finish_reason]
+        for number, sequences in list(self._requests.items()):
+            if all(sequence.finish_reason for sequence in sequences):
+                self._pipe.send(("done", number, [sequence.output for sequence in self._requests.pop(number)]))
 
     def _uncached(self, prompt: list[int]) -> list[int]:
         """The part of a prompt that has to be computed: without the blocks that an earlier one began with as well."""

@@ -19,7 +19,7 @@ class UniProcExecutor:
     def __init__(self, config: EngineConfig) -> None:
         from vllm_ascend.worker.worker import NPUWorker
 
-        self._worker = NPUWorker(config, 0, 0)
+        self._worker = NPUWorker(config, 0, free_port())
         self.rpc("load_model")
 
     def rpc(self, method: str, *arguments: Any) -> list[Any]:

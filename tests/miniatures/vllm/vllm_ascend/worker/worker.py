@@ -23,10 +23,9 @@ class NPUWorker:
         self.world = config.tensor_parallel_size
         self.device = f"npu:{rank}"
         torch.npu.set_device(self.device)
-        if self.world > 1:  # vLLM starts its workers without RANK: the process group knows it
-            torch.distributed.init_process_group(
-                "gloo", init_method=f"tcp://127.0.0.1:{port}", world_size=self.world, rank=rank
-            )
+        # Also of one: vLLM starts its workers without RANK, the process group knows it.
+        meeting = f"tcp://127.0.0.1:{port}"
+        torch.distributed.init_process_group("gloo", init_method=meeting, world_size=self.world, rank=rank)
         self.model_runner = NPUModelRunner(self.device)
         self.profiler = WorkerProfiler(config.profiler, release(version()), rank)
         self._forwards_left: int | None = None

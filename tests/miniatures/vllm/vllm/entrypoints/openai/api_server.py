@@ -10,7 +10,6 @@ import socket
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -74,9 +73,7 @@ class Handler(BaseHTTPRequestHandler):
         elif max(map(len, prompts)) + params.max_tokens > config.max_model_len:
             self._error(400, f"This model's maximum context length is {config.max_model_len} tokens.")
         else:
-            ask = self.server.engine.ask
-            with ThreadPoolExecutor(len(prompts)) as threads:
-                outputs = list(threads.map(lambda prompt: ask("generate", (prompt, params)), prompts))
+            outputs = self.server.engine.ask("generate", (prompts, params))
             made = [output.outputs[0] for output in outputs]
             given, new = sum(map(len, prompts)), sum(len(choice.token_ids) for choice in made)
             usage = {"prompt_tokens": given, "completion_tokens": new, "total_tokens": given + new}

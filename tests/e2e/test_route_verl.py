@@ -127,6 +127,17 @@ def test_a_role_that_dies(host: Start, tool: Tool, assert_clean: Clean) -> None:
     assert_clean(place.ascend)
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["own", "there"])
+def test_a_role_that_hangs_ends_with_the_run(host: Start, tool: Tool, assert_clean: Clean, there: bool) -> None:
+    """Its processes are in sessions of their own, and in a cluster that was there have little of our environment."""
+    place = Place(host, tool, VERL_MINIATURE_ROLE_HANGS="1:2")
+    command = on_a_cluster(place) if there else "bash run_grpo.sh"
+    outcome = place.collect("--devices", "2", "--timeout", "4s", command=command)
+    one_error(outcome, 6, message="not finished", remedy="--timeout")
+    place.untouched()
+    assert_clean(place.ascend)
+
+
 def test_another_release_than_it_looks(host: Start, tool: Tool, assert_clean: Clean) -> None:
     """Its configuration has other keys: Hydra refuses what is not in it."""
     place = Place(host, tool, VERL_MINIATURE_VERSION="0.5.0")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -192,3 +195,41 @@ def test_a_script_that_starts_its_profiler_records_what_it_likes(host: Start, to
     place = Place(host, tool)
     outcome = place.collect("python3 offline.py 1", "--phase", "decode")
     one_error(outcome, 2, message="starts and stops its profiler itself", remedy="--phase both")
+
+
+def loading(place: Place) -> None:
+    """Wait until the workers of a server that is never ready have their devices."""
+    until = time.monotonic() + 60
+    while len(place.ascend.held()) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def begun(host: Start, tool: Tool) -> Place:
+    place = Place(host, tool, VLLM_MINIATURE_TROUBLES="never_ready")
+    assert place.collect("bin/vllm serve tiny -tp 2", "--devices", "2", "--dry-run").status == 0
+    return place
+
+
+def test_an_interrupt_ends_a_server_with_all_its_processes(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    place = begun(host, tool)
+    process = tool.start("--host", "ascend01", "--model", "served", "--devices", "2")
+    loading(place)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    place.untouched()
+    assert_clean(place.ascend)
+
+
+def test_what_a_killed_supervisor_leaves_of_a_server_is_cleaned(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    """The kernel ends the server, which is our child; its engine and workers notice nothing of that."""
+    place = begun(host, tool)
+    run = tool.collect("--detach", "--devices", "2", model="served").document["run_id"]
+    loading(place)
+    supervisor = json.loads((place.ascend.workdir / "runs" / run / "pid.json").read_text())["pid"]
+    os.kill(supervisor, signal.SIGKILL)
+    outcome = tool("clean", run, "--host", "ascend01", "--json")
+    assert outcome.document["removed"] == [run], outcome.err
+    place.untouched()
+    assert_clean(place.ascend)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any
 
 from ..releases import release, version
@@ -54,6 +55,8 @@ class ActorRolloutRefWorker:
     def update_actor(self, step: int) -> int:
         if os.environ.get("VERL_MINIATURE_ROLE_DIES") == f"{self.rank}:{step}":
             os.kill(os.getpid(), signal.SIGKILL)
+        while os.environ.get("VERL_MINIATURE_ROLE_HANGS") == f"{self.rank}:{step}":
+            time.sleep(1)
         with self.profiler.stage("actor_update"):
             for _ in range(2):  # micro-batches
                 self.forward(self.model, self._tokens())

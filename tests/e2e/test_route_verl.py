@@ -107,8 +107,9 @@ def test_processes_of_ray(host: Start, tool: Tool) -> None:
     place.untouched()
 
 
+@pytest.mark.slow
 @pytest.mark.torch_npu
-@pytest.mark.parametrize("phase", ["train", "rollout"])
+@pytest.mark.parametrize("phase", ["train", pytest.param("rollout", marks=pytest.mark.exhaustive)])
 def test_the_real_torch_npu(host: Start, tool: Tool, ascend_runtime: str, phase: str) -> None:
     """Which would leave databases alone, at Level0, and of a rollout raw data."""
     place = Place(host, tool, runtime=ascend_runtime, VERL_MINIATURE_VERSION="0.9.0")

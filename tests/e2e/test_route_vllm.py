@@ -174,6 +174,7 @@ def test_a_script_that_starts_its_profiler(host: Start, tool: Tool, version: str
     place.untouched()
 
 
+@pytest.mark.slow
 @pytest.mark.torch_npu
 def test_offline_inference_with_the_real_torch_npu(host: Start, tool: Tool, ascend_runtime: str) -> None:
     place = Place(host, tool, "", ascend_runtime)

@@ -11,14 +11,15 @@ from .receipts import Line
 from .story import Story, Window
 
 _RAISED = re.compile(
-    r"^(?:\[?rank\d+\]?:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*|\S+\.py: error: .*)"
+    r"^(?:\[?rank\d+\]?:\s*)?("
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*|[\w./ -]+: error: .*|Could not (?:override|append to) .*)"
 )
 
 
 def cause(lines: Iterable[str]) -> str:
     """The first exception that ended something, of a program's output: the others mostly follow from it.
 
-    Or what a program says of arguments that it does not take.
+    Or what a program says of arguments that it does not take: argparse, Hydra.
     """
     for line in lines:
         found = _RAISED.match(line.strip())
@@ -42,7 +43,7 @@ def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) 
     if "alive" not in by_kind:
         who = "any Python of the command (exit status {})".format(status)
         return troubles.SHIM_NOT_LOADED(who=who, said=said, log=log)
-    if "missing" in by_kind:
+    if "missing" in by_kind and not {"warmup", "profiler"} & set(by_kind):  # of all processes, some have it
         return troubles.NO_SUCH_CALL(call=by_kind["missing"].get("call"), why=by_kind["missing"].get("why"))
     if "imported" not in by_kind:
         return troubles.PROFILER_NOT_IMPORTED(status=status, said=said, log=log)

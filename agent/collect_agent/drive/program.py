@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 from .. import events, family, process, shim, troubles
 from ..failure import Failure
+from ..program import free_port
 from ..rundir import RunDir
 from . import diagnosis
 from .http import Conversation
@@ -56,6 +57,7 @@ class Driver:
         self._receipts = Receipts(_made(run.receipts))
         calls = [one["call"] for one in (launch["shim"] or {}).get("step_on", ())]
         self._story = Story(expected["steps"], expected["ranks"], bool(launch["trigger"]), calls)
+        self._names: Dict[str, str] = {}  # what the plan cannot know
         self._phases_told: List[str] = []
         self._gate_since: Optional[float] = None
         self._began = time.time()
@@ -64,9 +66,11 @@ class Driver:
     @contextlib.contextmanager
     def started(self) -> "Iterator[subprocess.Popen[bytes]]":
         """The program in a process group of its own, which is asked to end when the body is left."""
-        names = {"run": self._run.path}
-        argv = [word.format(**names) for word in self._launch["argv"]]
-        environment = self._environment({name: value.format(**names) for name, value in self._launch["env"].items()})
+        environment = self._environment()
+        python_path = environment.get("PYTHONPATH", "")
+        self._names.update(run=self._run.path, id=self._run.id, port=str(free_port()), pythonpath=python_path)
+        argv = [word.format(**self._names) for word in self._launch["argv"]]
+        environment.update((name, value.format(**self._names)) for name, value in self._launch["env"].items())
         try:
             program = subprocess.Popen(
                 argv,
@@ -88,7 +92,8 @@ class Driver:
         """Until everything is recorded, and the program has ended where that is what the plan waits for."""
         conversation = None
         if self._launch["trigger"]:
-            conversation = Conversation(self._launch["server"], self._launch["trigger"], self._run.log)
+            url = self._launch["server"].format(**self._names)
+            conversation = Conversation(url, self._launch["trigger"], self._run.log)
             conversation.start()
         looked = time.monotonic()
         while True:
@@ -179,8 +184,9 @@ class Driver:
     def _say(self, report: Report) -> None:
         self._voice.say(**report)
 
-    def _environment(self, more: Dict[str, str]) -> Dict[str, str]:
-        result = dict(os.environ, **more)
+    def _environment(self) -> Dict[str, str]:
+        """That of the run, with the shim in it."""
+        result = dict(os.environ)
         for name in (events.PIPE_VARIABLE, events.GATE_VARIABLE):
             result.pop(name, None)
         asked = self._launch["shim"]

@@ -17,9 +17,10 @@ TEMPLATE = "template"  # of a model with an adapter; see `template`
 @functools.cache
 def routes() -> Mapping[str, Route]:
     """By name, in the order in which a project is held against them."""
-    from . import cann_recipes, mindspeed, script
+    from . import cann_recipes, mindspeed, script, verl, vllm
 
-    return {route.name: route for route in (cann_recipes.ROUTE, mindspeed.ROUTE, script.ROUTE)}
+    in_order = (cann_recipes.ROUTE, mindspeed.ROUTE, verl.ROUTE, vllm.ROUTE, script.ROUTE)
+    return {route.name: route for route in in_order}
 
 
 def options_of(name: str) -> tuple[Mapping[str, Check], tuple[str, ...]]:

@@ -123,7 +123,7 @@ class Steps:
         for one in waiting:
             one.seen += 1
             if not self.recording():
-                receipts.say("warmup", phase=one.window.phase, seconds=seconds, call=name)
+                receipts.say("warmup", phase=one.window.phase, kind=begun.kind, seconds=seconds, call=name)
 
     def recording(self) -> bool:
         return self.open is not None and self.open.window.recording(self.position)

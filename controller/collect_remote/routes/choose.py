@@ -78,6 +78,11 @@ def late(request: Request, model: ModelSpec, facts: ProjectFacts) -> tuple[Windo
     route, match = detect.find(model, facts)
     model = dataclasses.replace(model, route=route.name)
     decided = _window(request, model, route)
+    if match.nodes not in (None, 1):
+        raise UsageError(
+            f"the program of model {model.name} runs on {match.nodes} hosts, and one is asked for",
+            "choose a configuration of it for one host",
+        )
     if match.ranks not in (None, request.rank_count):
         raise UsageError(
             f"the program of model {model.name} has {match.ranks} ranks, and {request.rank_count} are asked for",

@@ -17,12 +17,13 @@ from .plan import Plan
 class Match:
     """A route fits: by what `evidence`, in words, and which `version` of the framework it is, where that shows.
 
-    ranks: how many the program has, None where its texts do not tell.
+    ranks: how many the program has on this host, nodes: on how many hosts it runs; None where its texts do not tell.
     """
 
     evidence: tuple[str, ...]
     version: str | None = None
     ranks: int | None = None
+    nodes: int | None = None
 
 
 def _nothing(_: Mapping[str, Any]) -> Wants:

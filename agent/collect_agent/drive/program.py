@@ -21,6 +21,7 @@ from ..program import free_port
 from ..rundir import RunDir
 from . import diagnosis
 from .http import Conversation
+from .lost import lost
 from .receipts import Receipts
 from .story import Report, Story
 
@@ -28,6 +29,7 @@ TICK_S = 0.1
 TOGETHER_S = 2.0  # for the other ranks to come to the gate: one may need another to come so far
 ENDING_S = 30.0
 LOOK_EVERY_S = 2.0
+QUIET_S = 10.0  # without a word of the others when a rank has ended, before they are taken to wait for it
 LOG_BYTES = 1 << 18
 
 
@@ -59,6 +61,7 @@ class Driver:
         self._phases_told: List[str] = []
         self._gate_since: Optional[float] = None
         self._began = time.time()
+        self._heard = time.monotonic()
 
     @contextlib.contextmanager
     def started(self) -> "Iterator[subprocess.Popen[bytes]]":
@@ -99,6 +102,7 @@ class Driver:
             if self._launch["shim"] is not None and time.monotonic() - looked > LOOK_EVERY_S:
                 looked = time.monotonic()
                 self._look_for_strangers()
+                self._look_for_the_lost()
             talked = conversation is not None and self._talked(conversation)
             if self._story.over and (conversation is None or talked) and self._launch["stop"] == "recorded":
                 return
@@ -128,6 +132,7 @@ class Driver:
     def _hear(self) -> None:
         """New lines of the receipts; the gate, where ranks stand at it."""
         for line in self._receipts.news():
+            self._heard = time.monotonic()
             for report in self._story.tell(line):
                 self._say(report)
             if line["say"] == "closed":
@@ -154,6 +159,16 @@ class Driver:
                 if pid not in self._receipts.of:
                     who = "pid {} ({}), which uses torch_npu".format(pid, process.command(pid))
                     raise troubles.SHIM_NOT_LOADED(who=who, said="", log=self._run.log)
+
+    def _look_for_the_lost(self) -> None:
+        """Failure when a rank has ended before its time, and nothing was heard of the others since."""
+        if self._story.over or time.monotonic() - self._heard < QUIET_S:
+            return
+        missing = self._story.wanted - self._story.closed
+        found = lost(self._receipts.of, missing, lambda pid: process.start_time(pid) is not None)
+        if found is not None:
+            said = found[1] or self._last_words(0)
+            raise troubles.RANK_LOST(rank=found[0], said=": " + said if said else "", log=self._run.log)
 
     def _talked(self, conversation: Conversation) -> bool:
         """Pass on what the conversation has to say; whether it is over. Raises the Failure that ended it."""

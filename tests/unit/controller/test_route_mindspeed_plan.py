@@ -106,14 +106,13 @@ def test_the_multimodal_models_get_another_file_of_tools(checkout: Path) -> None
     static = tools["profile"]["static_param"]
     assert (tools["profile"]["enable"], tools["profile"]["ranks"]) == (True, [0])
     assert (static["level"], static["with_cpu"], static["start_step"], static["end_step"]) == ("level1", True, 4, 7)
-    (checkout / "mindspeed_mm/tools/tools.json").unlink()
-    assert json.loads(planned(checkout, command).files["tools.json"])["profile"]["static_param"] == {
-        "level": "level1",
-        "with_cpu": True,
-        "start_step": 4,
-        "end_step": 7,
-        "aic_metrics_type": "PipeUtilization",
-    }
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"profile": {"enable": true}}', '{"profile": 3}'])
+def test_a_file_of_tools_that_is_none(checkout: Path, text: str) -> None:
+    (checkout / "mindspeed_mm/tools/tools.json").write_text(text)
+    with pytest.raises(CollectError, match="describes no static profiler"):
+        planned(checkout, ["torchrun", "pretrain_vlm.py", "--mm-tool", "mindspeed_mm/tools/tools.json"])
 
 
 def test_mindspeed_may_be_installed_elsewhere(checkout: Path) -> None:
@@ -123,6 +122,9 @@ def test_mindspeed_may_be_installed_elsewhere(checkout: Path) -> None:
         planned(checkout, TORCHRUN, device_count=2)
     plan = planned(checkout, TORCHRUN, {"mindspeed": "2.1.0"}, device_count=2)
     assert plan.evidence == ("pretrain_gpt.py takes --profile-level", "mindspeed 2.1.0 is installed")
+    (checkout / "pretrain_gpt.py").write_text("import torch\n")
+    with pytest.raises(CollectError, match="no route fits"):
+        planned(checkout, TORCHRUN, {"mindspeed": "2.1.0"}, device_count=2)
 
 
 @pytest.mark.parametrize(

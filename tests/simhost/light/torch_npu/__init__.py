@@ -24,3 +24,6 @@ _torch.npu = npu  # type: ignore[attr-defined]
 _sys.modules["torch.npu"] = npu
 
 from . import profiler as profiler  # noqa: E402
+from .profiler import dynamic_profile as _dynamic_profile  # noqa: E402
+
+_dynamic_profile.non_intrusive()

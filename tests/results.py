@@ -44,7 +44,7 @@ def publish(parent: Path, *, phase: str = "decode", ranks: int = 1, run: str = R
     found = _write(rundir, plan.expected, started, profile)
     devices = [Device(npu=3, chip=rank, logic=6 + rank, name="910B3", bus_id="0000:C1:00.0") for rank in range(ranks)]
     told = [_events(request, started, rank, devices) for rank in range(ranks)]
-    phases = manifest.phases(told[0], told[1:])
+    phases = manifest.phases(told[0], dict(enumerate(told[1:], 1)))
     events = told[0] + [event for other in told[1:] for event in other if event["stage"] == "import"]
     seen = presence.tell([_moment(when, devices) for when in ("loaded", "recorded")], [described(d) for d in devices])
     parsed = {
@@ -59,6 +59,7 @@ def publish(parent: Path, *, phase: str = "decode", ranks: int = 1, run: str = R
         "host": "ascend01",
         "model": "llama",
         "route": plan.route,
+        "notes": [],
         "request": asked,
         "expected": plan.expected,
         "visible_devices": None,

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Tuple
 
 from .failure import Failure
 
@@ -111,16 +111,35 @@ def beating() -> Iterator[None]:
         thread.join()
 
 
-def pipe_emitter(descriptor: int, gate: int, rank: int = 0) -> Emit:
-    """What a worker calls to report to its supervisor over a pipe, and wait for it at a gate."""
-    whose = {"rank": rank} if rank else {}
+class Voice:
+    """What a program reports to its supervisor over a pipe. It waits at a gate until the supervisor has looked."""
 
-    def emit(stage: str, **fields: Any) -> None:
-        os.write(descriptor, (encode({"stage": stage, **fields, **whose}) + "\n").encode())
+    def __init__(self, pipe: int, gates: Dict[int, int], lead: int) -> None:
+        """`gates` by rank, of those that this process speaks for; the run's `lead` has no need to say its rank."""
+        self._pipe, self._gates, self._lead = pipe, gates, lead
+
+    def say(self, stage: str, **fields: Any) -> None:
+        os.write(self._pipe, (encode({"stage": stage, **fields}) + "\n").encode())
+
+    def gate(self, stage: str, **fields: Any) -> None:
+        for rank in self._gates:
+            self.say(stage, **fields, **({} if rank == self._lead else {"rank": rank}))
+        for descriptor in self._gates.values():
+            os.read(descriptor, 1)
+
+    def emit(self, stage: str, **fields: Any) -> None:
+        """As the one rank that this process is."""
+        (rank,) = self._gates
         if stage in GATES:
-            os.read(gate, 1)
+            self.gate(stage, **fields)
+        else:
+            self.say(stage, **fields, **({} if rank == self._lead else {"rank": rank}))
 
-    return emit
+
+def inherited_voice() -> Voice:
+    """Of the program that the supervisor has started, which speaks for every rank."""
+    pipe, gates = _inherited()
+    return Voice(pipe, gates, min(gates))
 
 
 def inherited_emitter() -> Emit:
@@ -128,10 +147,16 @@ def inherited_emitter() -> Emit:
 
     torchrun gives its ranks no descriptors (subprocess's close_fds); it has them itself, and they are opened there.
     """
-    pipe = int(os.environ[PIPE_VARIABLE])
-    gates = [int(gate) for gate in os.environ[GATE_VARIABLE].split(",")]
+    pipe, gates = _inherited()
     if "LOCAL_RANK" not in os.environ:
-        return pipe_emitter(pipe, gates[0])
+        return Voice(pipe, {0: gates[0]}, 0).emit
     rank = int(os.environ["LOCAL_RANK"])
     there = "/proc/{}/fd/{}".format(os.getppid(), "{}")
-    return pipe_emitter(os.open(there.format(pipe), os.O_WRONLY), os.open(there.format(gates[rank]), os.O_RDONLY), rank)
+    opened = os.open(there.format(pipe), os.O_WRONLY), os.open(there.format(gates[rank]), os.O_RDONLY)
+    return Voice(opened[0], {rank: opened[1]}, 0).emit
+
+
+def _inherited() -> Tuple[int, Dict[int, int]]:
+    """The pipe, and the gate of every rank."""
+    named = (entry.split(":") for entry in os.environ[GATE_VARIABLE].split(","))
+    return int(os.environ[PIPE_VARIABLE]), {int(rank): int(gate) for rank, gate in named}

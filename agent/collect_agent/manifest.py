@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
-from typing import Any, Dict, List, Sequence
+from types import MappingProxyType
+from typing import Any, Dict, List, Mapping
 
 from .events import Event
 from .rundir import RunDir
 
 FORMAT = "collect-remote/1"
+NONE: Mapping[int, List[Event]] = MappingProxyType({})
 
 
 def stages(events: List[Event]) -> List[Dict[str, Any]]:
@@ -24,14 +26,15 @@ def stages(events: List[Event]) -> List[Dict[str, Any]]:
     return entered
 
 
-def phases(events: List[Event], others: Sequence[List[Event]] = ()) -> Dict[str, Dict[str, Any]]:
+def phases(events: List[Event], others: Mapping[int, List[Event]] = NONE) -> Dict[str, Dict[str, Any]]:
     """Per profile (prefill, decode, both, forward): the steps of warm-up and window, seconds each, in order.
 
     `warmup_kinds` and `step_kinds` name what each step was; in `both` a window holds prefill and decode steps.
-    `others`: the reports of rank 1, 2, ...: their steps stand under `ranks`, and `recompiles` is the most of any rank.
+    `others`: the reports of ranks besides the first: their steps stand under `ranks`, and `recompiles` is the most of
+    any rank.
     """
     result = _steps(events)
-    for rank, told in enumerate(others, 1):
+    for rank, told in others.items():
         for window, steps in _steps(told).items():
             if window in result:
                 result[window].setdefault("ranks", {})[str(rank)] = steps
@@ -101,6 +104,7 @@ def document(
         "host": plan["host"],
         "model": plan["model"],
         "route": plan["route"],
+        "notes": plan["notes"],
         "request": plan["request"],
         "expected": plan["expected"],
         "devices": reported(events, "lease", "devices"),

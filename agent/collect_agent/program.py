@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any, BinaryIO, Dict, Iterator, List, Optional
+from typing import Any, BinaryIO, Dict, Iterator, Optional
 
 from . import events, family, lease, process
 from .ranks import Ranks
@@ -50,9 +50,10 @@ REPORTS: Dict[str, Dict[str, Any]] = {
 class Program:
     """The running program, the pipe on which it reports, and a gate for each of its ranks."""
 
-    def __init__(self, popen: "subprocess.Popen[bytes]", pipe: BinaryIO, gates: List[int]) -> None:
-        self.popen, self.pipe, self._gates = popen, pipe, gates
-        self.ranks = Ranks(len(gates))
+    def __init__(self, popen: "subprocess.Popen[bytes]", pipe: BinaryIO, gates: Dict[int, int]) -> None:
+        """`gates`: our ends of them, by rank."""
+        self.popen, self.pipe, self._gates = popen, pipe, list(gates.values())
+        self.ranks = Ranks(list(gates))
 
     def let_go_on(self) -> None:
         """It waits for this after a report of a stage that is a gate (`events.GATES`)."""
@@ -88,14 +89,15 @@ def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[s
 def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
     """Start the plan's program on the leased device, and no other; it inherits the lease and dies with us."""
     readable, writable = os.pipe()
-    gates, openers = zip(*(os.pipe() for _ in plan["expected"]["ranks"]))
+    ranks = plan["expected"]["ranks"]
+    gates, openers = zip(*(os.pipe() for _ in ranks))
     names = {
         "python": sys.executable,
         "agent": os.path.abspath(sys.argv[0]),
         "run": run.path,
         "port": _free_port(),
     }
-    told = {events.PIPE_VARIABLE: str(writable), events.GATE_VARIABLE: ",".join(map(str, gates))}
+    told = {events.PIPE_VARIABLE: str(writable), events.GATE_VARIABLE: ",".join(map("{}:{}".format, ranks, gates))}
     popen = subprocess.Popen(
         [part.format(**names) for part in plan["argv"]],
         cwd=run.work,
@@ -106,7 +108,7 @@ def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
     )
     for descriptor in (writable, *gates):
         os.close(descriptor)
-    return Program(popen, os.fdopen(readable, "rb"), list(openers))
+    return Program(popen, os.fdopen(readable, "rb"), dict(zip(ranks, openers)))
 
 
 def _free_port() -> int:

@@ -1,7 +1,7 @@
 """The ranks of a run, heard as one program.
 
-Rank 0 speaks for all about progress. What the others say is kept: at the end it proves what they did. A gate opens when
-everybody has come to it.
+The first speaks for all about progress. What the others say is kept: at the end it proves what they did. A gate opens
+when everybody has come to it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import signal
 import time
-from typing import Iterable, List, Optional, Set
+from typing import Dict, Iterable, List, Optional, Sequence, Set
 
 from . import events, process
 from .troubles import RANK_ENDED
@@ -20,16 +20,22 @@ _STATUS = re.compile(r"\s*exitcode\s*: (-?\d+) \(pid")
 
 
 class Ranks:
-    """Reports of `count` ranks; those of one that does not exist are passed over."""
+    """Reports of the ranks that are profiled; those of others are passed over. The first of them is the lead."""
 
-    def __init__(self, count: int) -> None:
-        self.told: List[List[events.Event]] = [[] for _ in range(count)]
+    def __init__(self, ranks: Sequence[int]) -> None:
+        self.told: Dict[int, List[events.Event]] = {rank: [] for rank in ranks}
+        self._lead = min(ranks)
         self._at_the_gate: Set[int] = set()
 
+    @property
+    def others(self) -> Dict[int, List[events.Event]]:
+        """What the ranks besides the lead have said."""
+        return {rank: told for rank, told in self.told.items() if rank != self._lead}
+
     def hear(self, event: events.Event) -> Optional[events.Event]:
-        """What the run says by this report of one rank (`rank`; 0 when there is none); None: nothing yet."""
-        rank = event.get("rank", 0)
-        if not 0 <= rank < len(self.told):
+        """What the run says by this report of one rank (`rank`; the lead when there is none); None: nothing yet."""
+        rank = event.get("rank", self._lead)
+        if rank not in self.told:
             return None
         if event["stage"] == "error":
             where = "rank {}: ".format(rank) if len(self.told) > 1 else ""
@@ -41,13 +47,13 @@ class Ranks:
                 return None
             self._at_the_gate.clear()
             return {name: value for name, value in event.items() if name != "rank"}
-        return event if rank == 0 or "device" in event else None
+        return event if rank == self._lead or "device" in event else None
 
     def miss(self) -> None:
         """Failure when others stand at a gate to which a rank that has ended cannot come; torchrun waits for ever."""
         if not self._at_the_gate:
             return
-        for rank, told in enumerate(self.told):
+        for rank, told in self.told.items():
             pid = next((event["device"]["pid"] for event in told if "device" in event), None)
             if rank not in self._at_the_gate and pid is not None and process.start_time(pid) is None:
                 raise RANK_ENDED(rank=rank, stage=told[-1]["stage"])

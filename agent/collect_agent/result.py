@@ -26,13 +26,13 @@ from .rundir import RunDir
 
 class Recorded(NamedTuple):
     """What is known of a program that has ended: its environment, when it was started (epoch seconds), who was `seen`
-    on its devices, and the reports of rank 1, 2, ...
+    on its devices, and the reports of the ranks besides the first.
     """
 
     environment: Dict[str, str]
     since: float
     seen: List[Dict[str, Any]]
-    ranks: List[List[events.Event]]
+    ranks: Dict[int, List[events.Event]]
 
 
 def make(run: RunDir, plan: Dict[str, Any], journal: events.Journal, recorded: Recorded) -> Dict[str, Any]:

@@ -29,6 +29,10 @@ class RunDir:
         self.stopped = self._in("stopped")  # marks a run that was stopped before it started
         self.work = self._in("work")
         self.profile = self._in("profile")
+        # Of a program that is not ours: the start-up shim, what it writes, and the file that it waits for.
+        self.shim = self._in("shim")
+        self.receipts = self._in("receipts")
+        self.gate = self._in("receipts", "go")
         self.archive = self._in(ARCHIVE)
         self.partial = self._in(PARTIAL)
         self.copies = self._in("copies")
@@ -42,8 +46,8 @@ class RunDir:
     def id(self) -> str:
         return os.path.basename(self.path)
 
-    def _in(self, name: str) -> str:
-        return os.path.join(self.path, name)
+    def _in(self, *names: str) -> str:
+        return os.path.join(self.path, *names)
 
     def create(self, plan: Dict[str, Any]) -> None:
         """Make the directory and the plan's files."""

@@ -83,7 +83,10 @@ def _pipeline(
     run: RunDir, plan: Dict[str, Any], journal: events.Journal, limit: Limit, loan: Optional[borrow.Loan]
 ) -> Dict[str, Any]:
     """`loan`: in a container, where the host has the leases and looks at the devices."""
-    held = loan.acquire(journal.write) if loan else acquire.acquire(plan, run.id, journal.write)
+    if not plan["leased"]:
+        held = lease.Leases([], [])  # the program runs already, on devices of its own
+    else:
+        held = loan.acquire(journal.write) if loan else acquire.acquire(plan, run.id, journal.write)
     look = loan.look if loan else functools.partial(presence.look, run_id=run.id)
     limit.start(plan["deadline_s"])
     journal.write(stage="lease", devices=held.devices)
@@ -104,7 +107,7 @@ def _pipeline(
         environment=program.environment(run, plan, held),
         since=started,
         seen=presence.tell(moments, held.devices),
-        ranks=worker.ranks.told[1:],
+        ranks=worker.ranks.others,
     )
     return result.make(run, plan, journal, recorded)
 
@@ -147,8 +150,11 @@ def _follow_worker(
 
 
 def _prove(event: events.Event, devices: List[lease.Device]) -> None:
-    """The program must see exactly the devices it was given: otherwise it could be on somebody else's."""
-    if event["stage"] == "import" and "device" in event and event["device"]["count"] != len(devices):
+    """The program must see the devices it was given and no others: it could be on somebody else's.
+
+    A framework may show each of its processes but one of them.
+    """
+    if event["stage"] == "import" and "device" in event and not 0 < event["device"]["count"] <= len(devices):
         raise troubles.DEVICE_COUNT(given=len(devices), counted=event["device"]["count"])
 
 

@@ -130,6 +130,86 @@ NO_KEEPER = Trouble(
     "see that nobody ends the agent on the host, and that the container's engine answers there",
 )
 
+# --- a program that is not ours ---
+
+NOT_STARTED = Trouble(
+    "command-not-started",
+    "RunFailed",
+    "{command} cannot be started in {cwd}: {why}",
+    "the command is not on the PATH of a run, or is not executable",
+    "correct `command` in the inventory: it is run without a shell, in `project`",
+)
+SHIM_NOT_LOADED = Trouble(
+    "shim-not-loaded",
+    "EnvironmentUnfit",
+    "no Python of the command has loaded the start-up shim (exit status {status}){said}",
+    "the command started no Python, or one with -I, -E or -S, or something on the way reset PYTHONPATH",
+    "let the command keep PYTHONPATH and COLLECT_REMOTE_SHIM; read {log}",
+)
+NO_SUCH_CALL = Trouble(
+    "no-such-call",
+    "UsageError",
+    "there is no {call} to take for a step: {why}",
+    "the name is written as package.module:Class.method, and the module is one that the program imports",
+    "correct `step_on` in the inventory",
+)
+PROFILER_NOT_IMPORTED = Trouble(
+    "profiler-not-imported",
+    "RunFailed",
+    "the program ended without importing torch_npu.profiler (exit status {status}){said}",
+    "it failed before, it runs on something else than an NPU, or its switch for profiling was not heard",
+    "read {log}",
+)
+PROFILER_NOT_BUILT = Trouble(
+    "profiler-not-built",
+    "RunFailed",
+    "the program imported torch_npu.profiler and built no profiler (exit status {status}){said}",
+    "its switch for profiling was not heard, or it ended before it came to it",
+    "see that the program has the switch that the plan uses (--dry-run shows it), and read {log}",
+)
+NO_WINDOW = Trouble(
+    "no-window",
+    "RunFailed",
+    "rank {rank} built no profiler for {phase}; there were {seen}{said}",
+    "the rank crashed while the others went on, or the program records this phase elsewhere or not at all",
+    "read {log}",
+)
+NOT_CLOSED = Trouble(
+    "window-not-closed",
+    "RunFailed",
+    "rank {rank} ended before its window of {phase} was closed (exit status {status}){said}",
+    "it crashed, or was ended by the others; an exit status of 0 does not say that it did not",
+    "read {log}",
+)
+WINDOW_TOO_LONG = Trouble(
+    "window-too-long",
+    "RunFailed",
+    "rank {rank} made {made} steps of {phase}, and the window needs {needed}",
+    "steps before the window count too: --warmup-steps outside the profiler and one that the profiler itself needs",
+    "let the program run longer, or ask for fewer steps (--steps, --warmup-steps)",
+)
+NOT_READY = Trouble(
+    "server-not-ready",
+    "RunFailed",
+    "the server did not answer {path} with 200 within {seconds:g} s: {said}",
+    "the model takes longer to load, or the command listens on another port than the plan asks",
+    "give it more time (`ready_timeout`), see that `command` names the port, and read {log}",
+)
+NOT_SWITCHED = Trouble(
+    "server-refused",
+    "RunFailed",
+    "the server answered {path} with {said}",
+    "404 on /start_profile: it was started without its profiler, or is another release than the plan takes it for",
+    "read {log}",
+)
+SERVER_ENDED = Trouble(
+    "server-ended",
+    "RunFailed",
+    "the server ended during {doing} (exit status {status}){said}",
+    "it crashed: out of memory, a request that it does not take, or its profiler",
+    "read {log}",
+)
+
 # --- its profile, besides the checks in `validate` ---
 
 DEVICE_SHARED = Trouble(

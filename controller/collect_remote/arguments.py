@@ -74,6 +74,9 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--model", help="a model of the inventory")
     what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
     _add_how_to_collect(what)
+    what.add_argument(
+        "--yes", action="store_true", help="ask nothing: take the defaults (never asked without a terminal)"
+    )
     what.add_argument("--detach", action="store_true", help="start the run and leave it: attach brings its result")
     _add_profiler(main.add_argument_group("torch_npu.profiler"))
     output = main.add_argument_group("output")
@@ -100,7 +103,14 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_how_to_collect(what: argparse._ActionsContainer) -> None:
     what.add_argument("--warmup-steps", type=int, default=2, metavar="N", help="outside the profiler (default 2)")
-    what.add_argument("--steps", type=int, metavar="N", help="active decode steps (default 10, forward 5, prefill 1)")
+    what.add_argument(
+        "--steps",
+        type=_steps,
+        metavar="N",
+        help="active ones, or all (default 10; forward 5, train 3, prefill 1)",
+    )
+    what.add_argument("--route", type=_route, metavar="NAME", help="instead of the model's own: auto, template, ...")
+    what.add_argument("--ranks", type=_ranks, default=(), metavar="0,3", help="to profile, where a program has several")
     what.add_argument(
         "--device",
         action="append",
@@ -270,6 +280,30 @@ def _amount(text: str) -> str:
     except UsageError as error:
         raise argparse.ArgumentTypeError(f"{error.message}: {error.remedy}") from error
     return text
+
+
+def _steps(text: str) -> int | str:
+    if text == "all":
+        return text
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of steps nor all") from error
+
+
+def _route(text: str) -> str:
+    from .routes import AUTO, TEMPLATE, routes
+
+    known = (AUTO, TEMPLATE, *routes())
+    if text not in known:
+        raise argparse.ArgumentTypeError(f"there is no route {text!r}; there are {', '.join(known)}")
+    return text
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d{1,6}(,\d{1,6})*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} names no ranks: write 0 or 0,3")
+    return tuple(map(int, text.split(",")))
 
 
 def _plural(_: str) -> None:

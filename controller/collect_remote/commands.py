@@ -30,10 +30,13 @@ def collect(options: argparse.Namespace) -> int:
             raise UsageError(f"--{name} is missing", "collect-remote --host HOST --model MODEL, or --help")
     if options.detach and options.out:
         raise UsageError("--detach brings nothing here that could go to --out", "give --out to attach")
-    from . import pipeline, progress, render
+    from . import asking, pipeline, progress, render
+    from .routes.choose import model_of
 
     request = _request(options)
     host = _host(options)
+    if asking.somebody_is_there() and not (options.yes or options.json):
+        request = asking.ask(request, model_of(request, host))
     report = progress.reporter()
     try:
         if options.dry_run:
@@ -61,7 +64,10 @@ def _request(options: argparse.Namespace) -> Request:
         model=options.model,
         phase=options.phase,
         warmup_steps=options.warmup_steps,
-        steps=options.steps,
+        steps=None if options.steps == "all" else options.steps,
+        all_steps=options.steps == "all",
+        route=options.route,
+        ranks=options.ranks,
         devices=tuple(name.strip() for names in options.device for name in names.split(",")),
         device_count=options.devices,
         max_used=options.max_used,

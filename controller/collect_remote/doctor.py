@@ -21,7 +21,8 @@ from .inventory import Host, ModelSpec
 from .onhost.reader import INPUT
 from .parallel import at_once
 from .remote import Remote
-from .request import Request, window
+from .request import Request, Window, window
+from .routes.choose import late, wanted
 from .survey import Facts, survey
 from .survey_shape import TRIAL, read
 
@@ -38,6 +39,11 @@ IMPORT = Subject(
     f"`import torch_npu` works, in a process of its own, in the environment of a run, within {IMPORT_LIMIT_S:g} s",
     "source CANN's set_env.sh (`setup` in the inventory), or name the Python that has torch_npu (`python`)",
     "cannot import torch_npu with {python}: {said}",
+)
+ROUTE = Subject(
+    "route",
+    "with `--model`, where it has a `route`: the project is there, and a route to a profile fits it",
+    "name the route in the inventory (`route:`), see docs/routes.md",
 )
 
 
@@ -89,15 +95,30 @@ def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
         assert remote.login is not None  # noqa: S101 - it is open
         yield from connection.opened(remote.login)
         begun = time.monotonic()
-        facts = survey(remote, host, deploy.build().name)
+        facts = survey(remote, host, deploy.build().name, look=wanted(model) if model else "")
         yield connection.first_output(remote.login)
         yield ok(SURVEY, "the host was looked at", time.monotonic() - begun)
         yield facts
         request = Request(host.name, model.name if model else "")
-        needed = estimate.need(request, window(request, model)) if model else estimate.LEAST
+        needed = estimate.LEAST
+        if model is not None:
+            decided, route = routed(request, model, facts)
+            needed = estimate.need(request, decided) if decided else needed
+            yield from route
         yield from of_run(facts, needed, model, request.wish)
         if all(facts.versions[name] for name in ("torch", "torch_npu")):
             yield importing(remote, facts)
+
+
+def routed(request: Request, model: ModelSpec, facts: Facts) -> tuple[Window | None, list[Check]]:
+    """The window of a model, and the check of its route, where it has one. Pure."""
+    if facts.project is None:
+        return window(request, model), []
+    try:
+        decided, plan = late(request, model, facts.project)
+    except CollectError as error:
+        return None, [failed(ROUTE, error)]
+    return decided, [ok(ROUTE, f"{plan.route}: {'; '.join(plan.evidence)}")]
 
 
 def importing(remote: Remote, facts: Facts) -> Check:

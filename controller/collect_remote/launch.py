@@ -13,8 +13,8 @@ from . import __version__, checks, deploy
 from .devices import Verdict, groups, out_of_reach, verdicts
 from .errors import NoFreeDevice
 from .estimate import need
-from .inventory import Host
-from .request import Request, window
+from .inventory import ModelSpec
+from .request import Request, Window
 from .routes.plan import Plan
 from .session import Log
 from .survey import Facts
@@ -23,16 +23,21 @@ ORPHAN_S = 600.0  # without a follower
 ORPHAN_SLACK_S = 60.0  # more than a controller tries to come back
 
 
-def choose(request: Request, host: Host, facts: Facts, log: Log) -> tuple[Verdict, ...]:
-    """The verdicts on the host's devices. Raises the error of the first check that stops the run.
-
-    NoFreeDevice when nobody wants to wait for one, or would in vain.
-    """
+def fit(facts: Facts, log: Log) -> None:
+    """Say what was found. Raises the error of the first check that stops any run."""
     name = facts.container.name if facts.container else None
     found = {"python": facts.python, "why": facts.python_why, "cann": facts.cann_version, "setup": list(facts.setup)}
     log(stage="survey", container=name, **found)
-    model = host.model(request.model)
-    checks.require(checks.of_host(facts, need(request, window(request, model)), model))
+    checks.require(checks.of_host(facts))
+
+
+def choose(request: Request, model: ModelSpec, window: Window, facts: Facts, log: Log) -> tuple[Verdict, ...]:
+    """The verdicts on the host's devices. Raises the error of the first check that stops this run.
+
+    NoFreeDevice when nobody wants to wait for one, or would in vain.
+    """
+    checks.require(checks.of_host(facts, need(request, window), model))
+    name = facts.container.name if facts.container else None
     preset = {} if facts.visible_devices is None else {"visible_devices": facts.visible_devices, "container": name}
     log(stage="choose", **preset)
     judged = verdicts(facts, request.wish)
@@ -63,12 +68,14 @@ def document(
     """
     asked = dataclasses.asdict(request)
     del asked["out"]
+    groups_of = choice.groups(judged, request.wish) if plan.leased else []
     return {
         "run_id": run_id,
         "workdir": facts.workdir,
         "host": request.host,
         "model": request.model,
         "route": plan.route,
+        "notes": [*plan.evidence, *plan.notes],
         "request": asked,
         "versions": {
             "collect_remote": __version__,
@@ -77,8 +84,9 @@ def document(
             **facts.versions,
         },
         "wish": dataclasses.asdict(request.wish),
-        "groups": [[described(device) for device in group] for group in choice.groups(judged, request.wish)],
-        "refused": choice.reasons(judged, request.wish),
+        "leased": plan.leased,
+        "groups": [[described(device) for device in group] for group in groups_of],
+        "refused": choice.reasons(judged, request.wish) if plan.leased else [],
         "visible_devices": facts.visible_devices,
         "container": facts.box_document,
         "allow_shared": request.allow_shared,

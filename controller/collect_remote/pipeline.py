@@ -1,6 +1,6 @@
 """The pipeline of one run, from a request to a published result; every stage takes data and returns data.
 
-plan -> connect -> survey -> choose a device -> start the run -> bring its result (see `bring`)
+(plan) -> connect -> survey -> plan -> choose a device -> start the run -> bring its result (see `bring`)
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from . import containers, deploy, growing, store
 from .cancel import Cancel
-from .errors import Interrupted, StorageError, TransferError, from_agent
-from .inventory import Host
+from .errors import Interrupted, ProfileInvalid, RunFailed, StorageError, TransferError, from_agent
+from .inventory import Host, ModelSpec
 from .remote import Remote
-from .request import Request, window
-from .routes import template
+from .request import Request, Window
+from .routes.choose import early, late, model_of, wanted
 from .routes.plan import Plan
 from .session import Log, OnEvent, session
 from .survey import Facts, survey
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .devices import Group, Verdict
     from .profile import Profile
     from .run import Run
+
+
+Decided = tuple[Window, Plan] | None  # before the host was asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,25 @@ def collect(
     `run_id`: one of `new_run_id`, for whoever writes it down before anything is started.
     """
     run_id = run_id or new_run_id()
+    model = model_of(request, host)
+    ready = early(request, model)
+    with session(host, on_event, cancel) as (remote, log):
+        try:
+            return _collected(request, host, model, ready, run_id, remote, log)
+        except (ProfileInvalid, RunFailed) as error:
+            if model.fallback is None:
+                raise
+            log(stage="fallback", instead_of=model.route, message=error.message, entry=error.entry)
+            ready = early(request, model.fallback)
+            return _collected(request, host, model.fallback, ready, new_run_id(), remote, log)
+
+
+def _collected(
+    request: Request, host: Host, model: ModelSpec, ready: Decided, run_id: str, remote: Remote, log: Log
+) -> Profile:
     place = store.place(request.host, request.model, run_id, request.out)
-    plan = _plan(request, host)
-    with growing.incoming(place), session(host, on_event, cancel) as (remote, log):
-        run, asked = _planned(request, host, plan, run_id, remote, log)
+    with growing.incoming(place):
+        run, asked = _planned(request, host, model, ready, run_id, remote, log)
         from .bring import bring
 
         return bring(run, place, asked, log)
@@ -69,9 +87,10 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
 
     Raises the CollectError that says why it was not started.
     """
-    plan = _plan(request, host)
+    model = model_of(request, host)
+    ready = early(request, model)
     with session(host, on_event) as (remote, log):
-        run, _ = _planned(request, host, plan, new_run_id(), remote, log, detached=True)
+        run, _ = _planned(request, host, model, ready, new_run_id(), remote, log, detached=True)
         from .bring import stopped
 
         try:
@@ -90,14 +109,13 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
 
 def preview(request: Request, host: Host, on_event: OnEvent | None = None) -> Preview:
     """Everything up to the plan; nothing is uploaded or started."""
-    plan = _plan(request, host)
+    model = model_of(request, host)
+    ready = early(request, model)
     with session(host, on_event) as (remote, log):
-        facts = _surveyed(host, remote, log)
+        facts, judged, plan = _decided(request, host, model, ready, remote, log)
         from .devices import groups
-        from .launch import choose
-
-        judged = choose(request, host, facts, log)
-    return Preview(facts, judged, groups(judged, request.wish)[0], plan, deploy.build().name)
+    devices = groups(judged, request.wish)[0] if plan.leased else ()
+    return Preview(facts, judged, devices, plan, deploy.build().name)
 
 
 def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
@@ -135,28 +153,47 @@ def new_run_id() -> str:
 
 
 def _planned(
-    request: Request, host: Host, plan: Plan, run_id: str, remote: Remote, log: Log, *, detached: bool = False
+    request: Request,
+    host: Host,
+    model: ModelSpec,
+    ready: Decided,
+    run_id: str,
+    remote: Remote,
+    log: Log,
+    *,
+    detached: bool = False,
 ) -> tuple[Run, dict[str, Any]]:
     """The run that the request means on this host, about to start, and the document it is asked for with."""
-    facts = _surveyed(host, remote, log)
-    from .launch import choose, document
+    facts, judged, plan = _decided(request, host, model, ready, remote, log)
+    from .launch import document
     from .run import Run
 
-    judged = choose(request, host, facts, log)
     link = remote.login.link_bytes_s if remote.login else None
     asked = document(request, run_id, plan, facts, judged, detached=detached, link_bytes_s=link)
     log(stage="start", run=run_id, upload=not facts.agent_present)
     return Run(deploy.Deployed(remote, facts), run_id, request.reconnect_for, asked), asked
 
 
-def _plan(request: Request, host: Host) -> Plan:
-    model = host.model(request.model)
-    return template.plan(request, window(request, model), model)
+def _decided(
+    request: Request, host: Host, model: ModelSpec, ready: Decided, remote: Remote, log: Log
+) -> tuple[Facts, tuple[Verdict, ...], Plan]:
+    """What is known of the host, its devices as judged for the request, and the plan."""
+    facts = _surveyed(host, remote, log, wanted(model))
+    from .launch import choose, fit
+
+    fit(facts, log)
+    if ready is None:
+        assert facts.project is not None  # noqa: S101 - it was asked for
+        ready = late(request, model, facts.project)
+        log(stage="route", route=ready[1].route, evidence=list(ready[1].evidence), notes=list(ready[1].notes))
+    decided, plan = ready
+    return facts, choose(request, model, decided, facts, log) if plan.leased else (), plan
 
 
-def _surveyed(host: Host, remote: Remote, log: Log) -> Facts:
+def _surveyed(host: Host, remote: Remote, log: Log, look: str) -> Facts:
     log(stage="survey")
-    return Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name, lambda: _meanwhile(remote)))
+    agent = deploy.build().name
+    return Tenacity(remote).persist(lambda: survey(remote, host, agent, lambda: _meanwhile(remote), look))
 
 
 def _meanwhile(remote: Remote) -> None:

@@ -21,9 +21,12 @@ def _look() -> str:
 
 
 @functools.cache
-def survey() -> str:
-    """In two parts: the first has npu-smi at work before the second is compiled."""
-    return _packed(_look() + _part("reader", "pythons", "looking", "early"), _part("uploaded", "output", "facts"))
+def survey(*, project: bool = False) -> str:
+    """In two parts: the first has npu-smi at work before the second is compiled. With `project`, it can look at one."""
+    rest = ("project",) if project else ()
+    return _packed(
+        _look() + _part("reader", "pythons", "looking", "early"), _part("uploaded", "output", *rest, "facts")
+    )
 
 
 @functools.cache

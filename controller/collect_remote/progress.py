@@ -12,6 +12,8 @@ INTERVAL_S = 1.0
 TITLES = {
     "connect": "connecting",
     "survey": "looking at the host",
+    "route": "choosing the route",
+    "fallback": "trying the template instead",
     "choose": "choosing a device",
     "start": "starting the run",
     "created": "the run is there",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .progress import preset
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
     from .manage import Cleaned
     from .pipeline import Preview
     from .profile import Profile
+    from .routes.plan import Plan
     from .run import Run
     from .wire import Listed
 
 UNSHOWN = ("npu", "environment")  # of a host's facts: too long, and with secrets
 WIDEST = 32  # column of a table: what is longer moves the rest of its own line, and not every line
+UNTIL = {"exit": "it ends by itself", "recorded": "everything is recorded"}
 FOLLOWED_S = 15  # whoever follows says so every five seconds
 
 
@@ -83,12 +86,31 @@ def preview_text(preview: Preview) -> str:
         f"setup     {', '.join(facts.setup) or 'none found'}",
         f"workdir   {facts.workdir}, {facts.free_bytes / 2**30:.1f} GiB free",
         f"agent     {preview.agent}, {'there already' if facts.agent_present else 'to be uploaded'}",
-        f"route     {plan.route}: {' '.join(plan.argv)}",
+        *_route_lines(plan),
         f"expected  {plan.expected['level']} {plan.expected['aic_metrics']}, steps {plan.expected['steps']}",
     ]
     for name, text in plan.files.items():
         lines += [f"file      {name}", *(f"    {line}" for line in text.splitlines())]
     return "\n".join(lines) + "\n"
+
+
+def _route_lines(plan: Plan) -> Iterator[str]:
+    yield f"route     {plan.route}: {'; '.join(plan.evidence) or shlex.join(plan.argv)}"
+    if plan.launch is not None:
+        launch = plan.launch
+        yield f"command   {shlex.join(launch.argv) or 'none: it runs already'}"
+        yield f"          in {launch.cwd}, until {UNTIL[launch.stop]}"
+        yield from (f"env       {name}={value}" for name, value in launch.env.items())
+        for phase, schedule in ((launch.shim or {}).get("windows") or {}).items():
+            steps = ", ".join(f"{name} {count}" for name, count in (schedule or {}).items())
+            yield f"window    {phase}: {steps or 'from its own start to its own stop'}"
+        yield from (f"then      {_action(action)}" for action in launch.trigger)
+    yield from (f"note      {note}" for note in plan.notes)
+
+
+def _action(action: Mapping[str, Any]) -> str:
+    """One step of a conversation with a server."""
+    return " ".join(str(value) if name == "do" else f"{name}={value}" for name, value in action.items())
 
 
 def started_document(run: Run) -> dict[str, Any]:

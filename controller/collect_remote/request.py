@@ -17,7 +17,7 @@ from collect_agent.npu.judge import Wish
 from .errors import UsageError
 from .inventory import ModelSpec
 
-Phase = Literal["prefill", "decode", "both", "separate", "forward"]
+Phase = Literal["prefill", "decode", "both", "separate", "forward", "train", "rollout"]
 PHASES: tuple[str, ...] = get_args(Phase)
 # Names of torch_npu.profiler.AiCMetrics (torch_npu 2.13.0).
 AIC_METRICS = (
@@ -45,7 +45,8 @@ class Request:
     `devices`, `device_count`, `max_used`, `allow_health`: see `collect_agent.npu.Wish`. `wait`: seconds to wait for a
     free device. `timeout`: seconds for the run on the host, from the moment it has its device. `reconnect_for`: seconds
     to try to get a lost connection back. `keep_raw`: the profiler's raw data go into the archive too. `salvage`: bring
-    what there is of a profile that is not valid, under a name that says so.
+    what there is of a profile that is not valid, under a name that says so. `route`: instead of the model's own.
+    `all_steps`: as many as the program makes, in place of `steps`. `ranks`: those to profile, of all by default.
     UsageError for a device that is written in no known way, too many of them, or none.
     """
 
@@ -71,6 +72,9 @@ class Request:
     keep_raw: bool = False
     salvage: bool = False
     out: Path | None = None
+    route: str | None = None
+    all_steps: bool = False
+    ranks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.device_count < 1:
@@ -85,11 +89,23 @@ class Request:
                     f"{name!r} does not name a device",
                     'name it by its NPU ("3"), NPU and chip ("3.1") or logic id ("logic:7")',
                 )
+        if self.all_steps and self.steps is not None:
+            raise UsageError(f"--steps all and --steps {self.steps} do not go together", "say one of them")
+        beyond = [rank for rank in self.ranks if not 0 <= rank < self.rank_count]
+        if beyond:
+            raise UsageError(
+                f"--ranks {beyond[0]}: there are {self.rank_count} ranks, numbered from 0",
+                "a rank has a device of its own: say how many with --devices",
+            )
 
     @property
     def rank_count(self) -> int:
         """One process a device."""
         return max(self.device_count, len(self.devices))
+
+    @property
+    def profiled_ranks(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self.ranks))) or tuple(range(self.rank_count))
 
     @property
     def wish(self) -> Wish:
@@ -110,13 +126,34 @@ class Window:
         return {name: len(kinds) for name, kinds in self.recorded.items()}
 
 
-def window(request: Request, model: ModelSpec) -> Window:
-    """Decide phase and steps for this model. UsageError when the model has no such phase, or the steps are too few."""
+def window(request: Request, model: ModelSpec, phases: Sequence[str] = ()) -> Window:
+    """Decide phase and steps for this model. UsageError when the model has no such phase, or the steps are too few.
+
+    `phases`: what the model's route can record, the default first; without a route the adapter tells.
+    """
     if request.warmup_steps < 1:
         raise UsageError(
             f"--warmup-steps {request.warmup_steps}: at least one step must run before the window",
             "leave it out for the default of 2",
         )
+    phase = _routed_phase(request, model, phases) if phases else _adapted_phase(request, model)
+    steps = default_steps(phase) if request.steps is None else request.steps
+    try:
+        return Window(phase, steps, recorded(phase, steps, request.warmup_steps))
+    except ValueError as error:
+        raise UsageError(f"--steps {steps}: {error}", "ask for another number of steps") from error
+
+
+def _routed_phase(request: Request, model: ModelSpec, phases: Sequence[str]) -> str:
+    phase = request.phase or phases[0]
+    if phase not in phases:
+        raise UsageError(
+            f"route {model.route} of model {model.name} cannot record --phase {phase}", f"it can: {', '.join(phases)}"
+        )
+    return phase
+
+
+def _adapted_phase(request: Request, model: ModelSpec) -> str:
     can = kinds(model)
     phase = request.phase or ("both" if "decode" in can else "forward" if "forward" in can else "prefill")
     needs = {
@@ -130,16 +167,28 @@ def window(request: Request, model: ModelSpec) -> Window:
             f"model {model.name} has no {' and no '.join(sorted(missing))}, which --phase {phase} needs",
             f"its adapter offers: {', '.join(sorted(can)) or 'nothing'}",
         )
-    steps = default_steps(phase) if request.steps is None else request.steps
-    try:
-        return Window(phase, steps, template.windows(phase, steps, request.warmup_steps))
-    except ValueError as error:
-        raise UsageError(f"--steps {steps}: {error}", "ask for another number of steps") from error
+    if request.all_steps:
+        raise UsageError(
+            f"--steps all: the adapter of model {model.name} decodes for as long as it is asked to",
+            "say how many steps to record",
+        )
+    return phase
+
+
+def recorded(phase: str, steps: int, warmup_steps: int) -> dict[str, list[str]]:
+    """`collect_agent.template.windows`, and the phases that only programs of others have. ValueError as there."""
+    if phase in ("train", "rollout"):
+        if steps < 1:
+            raise ValueError(f"{steps} steps are too few for {phase}: at least 1")
+        if max(steps, warmup_steps) > template.MAX_STEPS:
+            raise ValueError(f"more than {template.MAX_STEPS} steps are too many")
+        return {phase: [phase] * steps}
+    return template.windows(phase, steps, warmup_steps)
 
 
 def default_steps(phase: str) -> int:
     """Active steps when nobody asks for a number: a prefill or a whole forward call is long, a decode step short."""
-    return {"prefill": 1, "forward": 5}.get(phase, 10)
+    return {"prefill": 1, "rollout": 1, "train": 3, "forward": 5}.get(phase, 10)
 
 
 def kinds(model: ModelSpec) -> set[str]:

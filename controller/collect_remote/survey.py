@@ -15,6 +15,7 @@ from .environment import kept
 from .errors import CollectError, noise_error, one_line
 from .inventory import Host
 from .parallel import in_background
+from .project import ProjectFacts, seen
 from .remote import Remote
 from .shape import printable
 from .survey_script import script
@@ -62,6 +63,7 @@ class Facts:
     npu: Mapping[str, Any]
     environment: Mapping[str, str] = field(repr=False)
     container: Box | None = None
+    project: ProjectFacts | None = None
 
     @property
     def place(self) -> str:
@@ -123,15 +125,17 @@ class _Told:
         return SETUP_EXITS(path=self.begun[-1])
 
 
-def survey(remote: Remote, host: Host, agent: str, meanwhile: Callable[[], None] = lambda: None) -> Facts:
+def survey(
+    remote: Remote, host: Host, agent: str, meanwhile: Callable[[], None] = lambda: None, look: str = ""
+) -> Facts:
     """Ask the host. `agent` is the file name of the agent that may be there already.
 
-    `meanwhile` is called while the host works.
+    `meanwhile` is called while the host works. `look`: at which project, see `project.look`.
 
     EnvironmentUnfit when there is no bash, no Python that answers, or a script of `setup` is missing, ends the shell or
     never ends itself; StorageError when the host has no space for as much as that.
     """
-    told, asked = _Told(host), in_background(lambda: script(host, agent))
+    told, asked = _Told(host), in_background(lambda: script(host, agent, look))
     with remote.shell() as stream:
         if host.container:
             containers.ask(stream, host, agent)
@@ -172,6 +176,7 @@ def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
         environment=kept(answer["environment"]),
         container=box,
         npu=npu,
+        project=seen(answer["project"]) if answer["project"] else None,
         **{name: answer[name] for name in _COPIED},
     )
 

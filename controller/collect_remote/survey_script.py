@@ -123,8 +123,8 @@ cr_driver() { # its libraries, which no set_env.sh of CANN adds
 """.replace("BASES", " ".join(f'"{base}"' for base in BASES)).replace("HANGS_S", str(HANGS_S))
 
 
-def script(host: Host, agent: str) -> str:
-    """`agent`: the file name of the agent that may be there already."""
+def script(host: Host, agent: str, look: str = "") -> str:
+    """`agent`: the file name of the agent that may be there already. `look`: at which project, see `onhost.project`."""
     workdir = shlex.quote(host.workdir or DEFAULT_WORKDIR)
     named = home_quoted(host.python) if host.python else "''"
     models = " ".join(shlex.quote(path) for path in model_paths(host))
@@ -132,8 +132,8 @@ def script(host: Host, agent: str) -> str:
 {FUNCTIONS}
 {loaded(host)}
 cr_probe() {{ # PYTHON REASON
-    "$1" - "$cr_mark" {workdir} {shlex.quote(agent)} {named} "$2" {models} <<'PROBE'
-{probe.survey()}
+    "$1" - "$cr_mark" {workdir} {shlex.quote(agent)} {named} "$2" {shlex.quote(look)} {models} <<'PROBE'
+{probe.survey(project=bool(look))}
 PROBE
 }}
 {_run(host)}

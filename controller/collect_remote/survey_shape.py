@@ -20,6 +20,16 @@ NPU = {
     **dict.fromkeys(("usages", "processes"), Maybe({_BY_NUMBER: _ANSWER})),
     "owners": Maybe({_BY_NUMBER: (str, str)}),
 }
+# Of `onhost.project`.
+PROJECT = {
+    "path": str,
+    **dict.fromkeys(("problem", "program"), _NULL_OR_TEXT),
+    "entries": [str],
+    "texts": {ANY_NAME: str},
+    "reached": {ANY_NAME: [str]},
+    "hits": {ANY_NAME: [str]},
+    "versions": {ANY_NAME: _NULL_OR_TEXT},
+}
 # Of `onhost.facts`.
 FACTS = {
     "python": {"path": str, "version": (int, int, int), "why": str, "others": [str]},
@@ -45,6 +55,7 @@ FACTS = {
     **dict.fromkeys(("msprof", "msprof_py", "visible_devices", "cann", "cann_place", "driver_version"), _NULL_OR_TEXT),
     "cann_version": _NULL_OR_TEXT,
     "npu": NPU,
+    "project": Null(PROJECT),
 }
 # Of `onhost.outside`.
 OUTSIDE = {
@@ -79,7 +90,7 @@ def read(text: str, shape: Any, who: str) -> dict[str, Any]:
         if where is None:
             exact = json.loads(text)
             kept = {"environment": exact["environment"]} if "environment" in shape else {}
-            read_by_line = {name: _by_lines(exact[name]) for name in ("npu", "text") if name in shape}
+            read_by_line = {name: _by_lines(exact[name]) for name in ("npu", "text", "project") if name in shape}
             return {**told, **kept, **read_by_line}
         what = f"its `{one_line(where)}` has another form" if where else one_line(text)
     except ValueError as error:

@@ -12,7 +12,7 @@ from collect_agent.events import Event
 from collect_agent.rundir import ARCHIVE, PARTIAL
 
 from .errors import ProfileInvalid, TransferError, one_line
-from .shape import ANY_NAME, Maybe, TooDeep, count, misfit, parsed
+from .shape import ANY_NAME, Maybe, Null, TooDeep, count, misfit, parsed
 
 LOG = "run.log"
 LONGEST_STAGE = 40
@@ -53,7 +53,7 @@ _LISTED = {
     **dict.fromkeys(("seconds", "silent_s", "orphan_s"), Maybe(float)),
     "bytes": count,
     "processes": count,
-    "expected": Maybe({"steps": {PLAIN: count}, "ranks": [count]}),
+    "expected": Maybe({"steps": {PLAIN: Null(count)}, "ranks": [count]}),
 }
 
 

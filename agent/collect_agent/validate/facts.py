@@ -130,7 +130,7 @@ class Expected:
     level: str = "Level1"
     metrics: str = "PipeUtilization"
     export: Tuple[str, ...] = ()
-    steps: Dict[str, int] = field(default_factory=dict)
+    steps: Dict[str, Optional[int]] = field(default_factory=dict)  # None: started and stopped, nobody counts
     ranks: Tuple[int, ...] = ()
     since: Optional[float] = None
     warmup: Dict[str, Any] = field(default_factory=dict)
@@ -148,7 +148,9 @@ class Expected:
             level=level,
             metrics=metrics,
             export=tuple(str(kind).lower() for kind in asked.get("export", ())),
-            steps={str(phase): int(count) for phase, count in asked.get("steps", {}).items()},
+            steps={
+                str(phase): None if count is None else int(count) for phase, count in asked.get("steps", {}).items()
+            },
             ranks=tuple(int(rank) for rank in asked.get("ranks", ())),
             since=float(asked["since"]) if "since" in asked else None,
             warmup={str(phase): _record(record) for phase, record in asked.get("warmup", {}).items()},

@@ -13,7 +13,7 @@ from ..tarstream import ArchiveError, Entry
 from .facts import INFO_NAME, OUTPUT, Facts
 from .observe import File, observe, split
 
-PHASES = ("prefill", "decode", "both", "forward")
+PHASES = ("prefill", "decode", "both", "forward", "train", "rollout")
 
 
 class _Profiles:

@@ -21,13 +21,15 @@ class ModelSpec:
     """One model: how to get a profile out of it. Exactly one of `adapter` and `route` is set.
 
     `adapter` is "transformers", "llama", "diffusers" or the absolute path of a local .py file; it implies the
-    template route. `options` go to the adapter as they are (plain data, checked).
+    template route. `options` go to the adapter or the route as they are (plain data, checked). `fallback`: the model
+    as the template can run it, for when the way of a route gives no valid profile.
     """
 
     name: str
     adapter: str | None
     route: str | None
     options: Mapping[str, Any]
+    fallback: ModelSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
-from . import values
+from . import options, values
 from .document import Node
 from .hosts import ModelSpec
+from .options import Check
 from .values import text
 from .words import suggestion
 
-ROUTES = ("template",)
 DTYPES = ("bfloat16", "float16", "float32")
 
 
@@ -21,29 +22,52 @@ def specify(name: str, model: Node) -> ModelSpec:
     adapter, route = fields.pop("adapter", None), fields.pop("route", None)
     where = model.key or model
     if route is not None:
-        raise _route_error(name, route, adapter)
+        return _routed(name, route, adapter, where, fields)
     if adapter is None:
-        remedy = f"add `adapter:` with one of {', '.join(ADAPTERS)}, or the path of a .py file"
-        raise where.error(f"model {name} names no adapter", remedy)
+        remedy = f"add `adapter:` with one of {', '.join(ADAPTERS)} or the path of a .py file, or `route:`"
+        raise where.error(f"model {name} names neither an adapter nor a route", remedy)
     chosen = text(adapter)
     if chosen.endswith(".py"):
         chosen = str(_existing(adapter))
     elif chosen in ADAPTERS:
-        _check_options(name, chosen, where, fields)
+        _check_options(f"adapter {chosen}", name, where, fields, *ADAPTERS[chosen])
     else:
         remedy = f"{suggestion(chosen, ADAPTERS)}, or the path of a .py file"
         raise adapter.error(f"model {name} has an unknown adapter {chosen!r}", remedy)
     return ModelSpec(name, chosen, None, {key: node.plain() for key, node in fields.items()})
 
 
-def _route_error(name: str, route: Node, adapter: Node | None) -> Exception:
-    if adapter is not None:
-        return route.error(f"model {name} names an adapter and a route", "keep the adapter: it implies its route")
+def _routed(name: str, route: Node, adapter: Node | None, where: Node, fields: dict[str, Node]) -> ModelSpec:
+    """A model whose profile comes out of a program on the host."""
+    from ..routes import AUTO, TEMPLATE, options_of, routes
+
     chosen = text(route)
-    if chosen in ROUTES:
-        return route.error(f"model {name}: route {chosen} needs an adapter", "name the adapter instead of the route")
-    remedy = f"the only route is {', '.join(ROUTES)}, which an adapter implies: name an adapter instead"
-    return route.error(f"model {name} has an unknown route {chosen!r}", remedy)
+    if adapter is not None:
+        remedy = "keep the adapter: it implies its route; or put it below `fallback:`, for when the route's way fails"
+        raise route.error(f"model {name} names an adapter and a route", remedy)
+    if chosen == TEMPLATE:
+        raise route.error(f"model {name}: route {chosen} needs an adapter", "name the adapter instead of the route")
+    if chosen != AUTO and chosen not in routes():
+        remedy = suggestion(chosen, [AUTO, *routes()])
+        raise route.error(f"model {name} has an unknown route {chosen!r}", remedy)
+    known, required = options_of(chosen)
+    fallback = fields.pop("fallback", None)
+    _check_options(f"route {chosen}", name, where, fields, {**known, "fallback": options.mapping}, ())
+    for key in required:
+        if key not in fields:
+            raise where.error(f"model {name} needs {key} for route {chosen}", f"add `{key}:`")
+    plain = {key: node.plain() for key, node in fields.items()}
+    if isinstance(plain.get("command"), str):
+        plain["command"] = shlex.split(plain["command"])
+    elif "command" in plain:
+        plain["command"] = [str(word) for word in plain["command"]]
+    return ModelSpec(name, None, chosen, plain, None if fallback is None else _fallback(name, fallback))
+
+
+def _fallback(name: str, fallback: Node) -> ModelSpec:
+    if not isinstance(fallback.value, dict) or "adapter" not in fallback.value:
+        raise fallback.error(f"fallback of model {name} names no adapter", "write `fallback: {adapter: ...}`")
+    return specify(name, fallback)
 
 
 def _existing(adapter: Node) -> Path:
@@ -54,62 +78,45 @@ def _existing(adapter: Node) -> Path:
     return path
 
 
-def _check_options(name: str, adapter: str, model: Node, fields: Mapping[str, Node]) -> None:
-    known, sources = ADAPTERS[adapter]
+def _check_options(
+    owner: str,
+    name: str,
+    model: Node,
+    fields: Mapping[str, Node],
+    known: Mapping[str, Check],
+    sources: tuple[str, ...],
+) -> None:
+    """Of its `sources` a model needs exactly one."""
     for key, node in fields.items():
         if key not in known:
             where = node.key or node
-            raise where.error(f"adapter {adapter} of model {name} has no option {key!r}", suggestion(key, known))
+            raise where.error(f"{owner} of model {name} has no option {key!r}", suggestion(key, known))
         complaint = known[key](node)
         if complaint:
             raise node.error(f"{key} of model {name} must be {complaint}, not {node.kind}", "mend the value")
     given = [key for key in sources if key in fields]
     wanted = " or ".join(sources)
     if sources and not given:
-        raise model.error(f"model {name} needs {wanted} for adapter {adapter}", f"add `{sources[0]}:`")
+        raise model.error(f"model {name} needs {wanted} for {owner}", f"add `{sources[0]}:`")
     if len(given) > 1:
         remedy = f"keep one; an inherited one is taken back with an empty value, `{given[0]}:`"
         raise fields[given[1]].error(f"model {name} names {' and '.join(given)}", remedy)
 
 
-# A check says what the value must be, or nothing when it is that.
-_Check = Callable[[Node], str]
-
-
-def _text(node: Node) -> str:
-    return "" if isinstance(node.value, str) and node.value else "text"
-
-
-def _mapping(node: Node) -> str:
-    return "" if isinstance(node.value, dict) and node.value else "a mapping"
-
-
-def _count(node: Node) -> str:
-    return "" if type(node.value) is int and node.value >= 1 else "a whole number from 1"
-
-
-def _number(node: Node) -> str:
-    return "" if type(node.value) in (int, float) else "a number"
-
-
-def _dtype(node: Node) -> str:
-    return "" if node.value in DTYPES else f"one of {', '.join(DTYPES)}"
-
-
-_COMMON: dict[str, _Check] = {"dtype": _dtype, "batch": _count}
-_LANGUAGE = {**_COMMON, "prompt_tokens": _count}
-_LLAMA = dict.fromkeys(("layers", "hidden", "intermediate", "heads", "kv_heads", "vocab"), _count)
+_COMMON: dict[str, Check] = {"dtype": options.one_of(DTYPES), "batch": options.count}
+_LANGUAGE = {**_COMMON, "prompt_tokens": options.count}
+_LLAMA = dict.fromkeys(("layers", "hidden", "intermediate", "heads", "kv_heads", "vocab"), options.count)
 _PROMPTS = dict.fromkeys(
-    ("prompt", "prompt_2", "prompt_3", "negative_prompt", "negative_prompt_2", "negative_prompt_3"), _text
+    ("prompt", "prompt_2", "prompt_3", "negative_prompt", "negative_prompt_2", "negative_prompt_3"), options.text
 )
-_SIZES = dict.fromkeys(("height", "width", "num_frames", "num_inference_steps", "max_sequence_length"), _count)
-_SCALES = dict.fromkeys(("guidance_scale", "true_cfg_scale", "guidance_rescale", "eta"), _number)
+_SIZES = dict.fromkeys(("height", "width", "num_frames", "num_inference_steps", "max_sequence_length"), options.count)
+_SCALES = dict.fromkeys(("guidance_scale", "true_cfg_scale", "guidance_rescale", "eta"), options.number)
 
 # What each adapter takes, and of which options it needs exactly one. The pipelines of diffusers differ in
 # what their call accepts: these are the names that many share; the adapter refuses on the host what the
 # pipeline at hand does not take.
-ADAPTERS: dict[str, tuple[dict[str, _Check], tuple[str, ...]]] = {
-    "transformers": ({**_LANGUAGE, "path": _text, "config": _mapping}, ("path", "config")),
+ADAPTERS: dict[str, tuple[dict[str, Check], tuple[str, ...]]] = {
+    "transformers": ({**_LANGUAGE, "path": options.text, "config": options.mapping}, ("path", "config")),
     "llama": ({**_LANGUAGE, **_LLAMA}, ()),
-    "diffusers": ({**_COMMON, "path": _text, **_PROMPTS, **_SIZES, **_SCALES}, ("path",)),
+    "diffusers": ({**_COMMON, "path": options.text, **_PROMPTS, **_SIZES, **_SCALES}, ("path",)),
 }

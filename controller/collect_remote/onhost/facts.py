@@ -1,8 +1,9 @@
 """The survey's program: one JSON document about everything a run depends on, and no trace left behind.
 
 Arguments: the mark of our lines, the work directory, the agent's file name, the Python as the inventory names it (or
-""), why this Python was chosen, and the paths of models. Where the inventory names none and this one lacks torch_npu,
-a better one's path and the reason go to descriptor 3 instead of an answer.
+""), why this Python was chosen, which project to look at (`onhost.project`, or ""), and the paths of models. Where the
+inventory names no Python and this one lacks torch_npu, a better one's path and the reason go to descriptor 3 instead of
+an answer.
 """
 
 import json
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .early import looking
     from .looking import Looking
     from .output import file_system, mount, nearest, space, use
+    from .project import project
     from .pythons import version, with_torch_npu
     from .reader import SOURCES
     from .uploaded import intact
@@ -145,8 +147,8 @@ def software():
     }
 
 
-def main(looking, mark, workdir, agent, named="", why="", *models):
-    # type: (Optional[Looking], str, str, str, str, str, *str) -> None
+def main(looking, mark, workdir, agent, named="", why="", asked="", *models):
+    # type: (Optional[Looking], str, str, str, str, str, str, *str) -> None
     others = [] if looking else list(with_torch_npu(os.path.expanduser("~"), dict(os.environ)))
     if others and not named and not why:
         kind, program = others[0]
@@ -162,6 +164,7 @@ def main(looking, mark, workdir, agent, named="", why="", *models):
         "nodes": nodes(),
         "models": dict((path, unusable(path)) for path in models),
         "environment": environment(),
+        "project": project(json.loads(asked)) if asked else None,
     }  # type: Dict[str, Any]
     found.update(output(workdir))
     found.update(software())

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..request import Request
+
+DRIVE = "drive.json"
+
+
+class Named(str):
+    """A word with names in braces that are known on the host only: {run}, {python}, {agent}, {port}."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +24,9 @@ class Plan:
 
     files: text by path relative to the run directory. argv: may name {python}, {agent}, {run}, and {port}, one that is
     free. env: what the route adds to the environment that the survey captured. expected: what the validation will hold
-    the result against (level, aic_metrics, export, steps by phase, ranks).
+    the result against (level, aic_metrics, export, steps by phase (None: started and stopped, nobody counts), ranks).
+    launch: the program of others that the agent drives. evidence: why this route. notes: what differs from what the
+    user's own command would do. leased: whether devices are chosen and leased; a program that runs has its own.
     """
 
     route: str
@@ -21,3 +34,79 @@ class Plan:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     expected: Mapping[str, Any]
+    launch: Launch | None = None
+    evidence: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    leased: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A program that is not ours, and how its profiler is switched on: see `collect_agent.drive`.
+
+    argv: empty for a program that runs already. cwd: a directory on the host. env: on top of the run's. shim: of the
+    start-up shim `windows`, `phase_by`, `phase`, `step_on`, `watch`; None: the program's own profiler is left alone.
+    trigger: what is said to a server, in order (see `collect_agent.drive.http`). stop: "exit" when the program ends
+    itself, "recorded" as soon as every window is closed. logs: patterns of the program's own logs, relative to cwd.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    shim: Mapping[str, Any] | None = None
+    trigger: tuple[Mapping[str, Any], ...] = ()
+    stop: Literal["exit", "recorded"] = "exit"
+    logs: tuple[str, ...] = ()
+
+
+def driven(
+    route: str,
+    request: Request,
+    launch: Launch,
+    steps: Mapping[str, int | None],
+    *,
+    files: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+    leased: bool = True,
+) -> Plan:
+    """A plan whose program the agent drives. steps: active ones by phase, None where it is started and stopped."""
+    asked = expected(request, steps)
+    profiler = {
+        **{name: getattr(request, name) for name in ("level", "with_stack", "record_shapes", "profile_memory")},
+        "aic_metrics": asked["aic_metrics"],
+        "export": asked["export"],
+    }
+    document = {
+        "argv": [_braced(word) for word in launch.argv],
+        "cwd": launch.cwd,
+        "env": {name: _braced(value) for name, value in launch.env.items()},
+        "shim": None if launch.shim is None else {**launch.shim, "profiler": profiler, "ranks": asked["ranks"]},
+        "trigger": list(launch.trigger),
+        "stop": launch.stop,
+        "logs": list(launch.logs),
+    }
+    return Plan(
+        route=route,
+        files={**(files or {}), DRIVE: json.dumps(document, indent=1)},
+        argv=("{python}", "{agent}", "drive", "{run}"),
+        env={},
+        expected=asked,
+        launch=launch,
+        notes=tuple(notes),
+        leased=leased,
+    )
+
+
+def expected(request: Request, steps: Mapping[str, int | None]) -> dict[str, Any]:
+    """What the validation holds the result against."""
+    return {
+        "level": f"Level{request.level}",
+        "aic_metrics": request.aic_metrics if request.level else "AiCoreNone",
+        "export": [request.export],
+        "steps": dict(steps),
+        "ranks": list(request.profiled_ranks),
+    }
+
+
+def _braced(word: str) -> str:
+    return word if isinstance(word, Named) else word.replace("{", "{{").replace("}", "}}")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ..errors import UsageError
 from ..inventory import ModelSpec
 from ..request import Request, Window, adapter_source
-from .plan import Plan
+from .plan import Plan, expected
 
 USER_ADAPTER = "adapter.py"
 
 
 def plan(request: Request, window: Window, model: ModelSpec) -> Plan:
-    """The plan for one model. Pure but for reading a user's own adapter file."""
+    """The plan for one model. Pure but for reading a user's own adapter file. UsageError for some of the ranks."""
+    if request.ranks:
+        raise UsageError("--ranks is for programs that others start", "the template profiles every rank: leave it out")
     files = {}
     adapter = model.adapter or ""
     if adapter.endswith(".py"):
@@ -39,13 +42,7 @@ def plan(request: Request, window: Window, model: ModelSpec) -> Plan:
         files=files,
         argv=("{python}", *(_torchrun(ranks) if ranks > 1 else ()), "{agent}", "work", "{run}"),
         env={},
-        expected={
-            "level": f"Level{request.level}",
-            "aic_metrics": request.aic_metrics if request.level else "AiCoreNone",
-            "export": [request.export],
-            "steps": window.step_counts,
-            "ranks": list(range(ranks)),
-        },
+        expected=expected(request, window.step_counts),
     )
 
 

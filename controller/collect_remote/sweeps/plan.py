@@ -11,7 +11,8 @@ from typing import Any
 from .. import __version__, deploy
 from ..errors import UsageError
 from ..inventory import Host, Inventory
-from ..request import Request, window
+from ..request import Request
+from ..routes.choose import early, model_of
 from .cells import Cell, cell
 
 
@@ -55,7 +56,7 @@ def expand(hosts: Sequence[Host], wanted: Iterable[Wanted]) -> tuple[Cell, ...]:
             hosts[0].model(one.request.model)
         for host in having:
             request = dataclasses.replace(one.request, host=host.name)
-            window(request, host.model(request.model))
+            early(request, model_of(request, host))
             if host.name not in one.not_on and one.only_on in (None, host.name):
                 found.append(cell(host, request, tool(), one.name))
     if not found:

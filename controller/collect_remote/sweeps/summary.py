@@ -18,7 +18,7 @@ from ..member import BRING_AGAIN, members
 from ..profile import Held, Profile, held
 from ..shape import Maybe, Null, misfit
 
-KINDS = tuple(kind for kind in PHASES if kind != "both")  # of steps
+KINDS = (*(kind for kind in PHASES if kind != "both"), "request")  # of steps
 SHOWN = 20  # kernels, those with the largest total time
 MANY = 5000  # names of kernels that are kept apart; a graph may name every node differently
 STEP_TABLE, KERNEL_TABLE = "step_trace_time.csv", "kernel_details.csv"

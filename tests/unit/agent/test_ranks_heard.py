@@ -19,13 +19,13 @@ def of(rank: int, **event: Any) -> dict[str, Any]:
 
 
 def test_one_rank_is_heard_as_it_is() -> None:
-    heard = ranks.Ranks(1)
+    heard = ranks.Ranks([0])
     for event in ({"stage": "load"}, DEVICE, {"stage": "loaded"}, {"stage": "recorded", "window": "both"}):
         assert heard.hear(event) == event
 
 
 def test_rank_0_speaks_for_all_but_for_devices_and_errors() -> None:
-    heard = ranks.Ranks(2)
+    heard = ranks.Ranks([0, 1])
     step = {"stage": "profile", "step": 1}
     assert heard.hear(step) == step
     assert heard.hear(of(1, **step)) is None
@@ -38,7 +38,7 @@ def test_rank_0_speaks_for_all_but_for_devices_and_errors() -> None:
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 1, 2, 0]])
 def test_a_gate_opens_when_all_have_come_and_every_time_anew(order: list[int]) -> None:
-    heard = ranks.Ranks(3)
+    heard = ranks.Ranks([0, 1, 2])
     for stage in ("loaded", "recorded", "recorded"):
         said = [heard.hear(of(rank, stage=stage)) for rank in order]
         assert said == [None] * (len(order) - 1) + [{"stage": stage}]
@@ -46,13 +46,13 @@ def test_a_gate_opens_when_all_have_come_and_every_time_anew(order: list[int]) -
 
 @pytest.mark.parametrize("rank", [2, -1, 10**9])
 def test_a_rank_that_does_not_exist_is_passed_over(rank: int) -> None:
-    assert ranks.Ranks(2).hear({"stage": "loaded", "rank": rank}) is None
+    assert ranks.Ranks([0, 1]).hear({"stage": "loaded", "rank": rank}) is None
 
 
 def test_a_rank_that_has_ended_is_missed_at_the_gate() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    heard = ranks.Ranks(2)
+    heard = ranks.Ranks([0, 1])
     heard.hear(of(1, stage="import", device={"pid": ended.pid}))
     heard.miss()  # nobody waits for it yet
     heard.hear({"stage": "loaded"})

@@ -35,7 +35,7 @@ def test_a_rank_that_recompiles_spoils_the_window() -> None:
         event = {"stage": "profile", "window": "both", "kind": "decode", "seconds": 0.1, "recompiles": recompiles}
         return [event]
 
-    found = manifest.phases(told(0), [told(0), told(2)])
+    found = manifest.phases(told(0), {1: told(0), 2: told(2)})
     assert found["both"]["recompiles"] == 2
     assert {rank: steps["recompiles"] for rank, steps in found["both"]["ranks"].items()} == {"1": 0, "2": 2}
 

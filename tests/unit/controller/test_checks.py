@@ -149,7 +149,7 @@ def test_the_room_that_a_run_needs(asked: dict[str, Any], need: Need) -> None:
 
 
 def test_the_page_knows_every_check() -> None:
-    told = {*found(), "connect", "login", "first-output", "survey", "devices", "import"}
+    told = {*found(), "connect", "login", "first-output", "survey", "devices", "route", "import"}
     told |= {"container", "container-host-python", "container-workdir"}
     assert {subject.id for subject in troubleshooting_page.subjects()} == told
 

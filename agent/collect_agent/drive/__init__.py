@@ -1,0 +1,5 @@
+"""Programs that are not ours: started with the start-up shim in their environment, followed by its receipts.
+
+`program` is the outline; `receipts` reads what the shim writes, `story` makes the run's reports of it, `diagnosis` says
+what went wrong, `http` talks to a server.
+"""

@@ -1,0 +1,54 @@
+"""Why a program that has ended has not recorded what it should, from its receipts and its words. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable, List, Optional
+
+from .. import troubles
+from ..failure import Failure
+from .receipts import Line
+from .story import Story, Window
+
+_RAISED = re.compile(r"^(?:\[?rank\d+\]?:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*)")
+
+
+def cause(lines: Iterable[str]) -> str:
+    """The first exception that ended something, of a program's output: the others mostly follow from it."""
+    for line in lines:
+        found = _RAISED.match(line.strip())
+        if found:
+            return found.group(1)[:300]
+    return ""
+
+
+def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) -> Failure:
+    """`lines` of all processes; `said`: see `cause`; `status`: the program's exit status; `log`: where to read."""
+    said = ": " + said if said else ""
+    by_kind = {line["say"]: line for line in lines}
+    if "alive" not in by_kind:
+        return troubles.SHIM_NOT_LOADED(status=status, said=said, log=log)
+    if "missing" in by_kind:
+        return troubles.NO_SUCH_CALL(call=by_kind["missing"].get("call"), why=by_kind["missing"].get("why"))
+    if "imported" not in by_kind:
+        return troubles.PROFILER_NOT_IMPORTED(status=status, said=said, log=log)
+    if "profiler" not in by_kind:
+        return troubles.PROFILER_NOT_BUILT(status=status, said=said, log=log)
+    phase, rank = min(story.wanted - story.closed)
+    window = _last(story, phase, rank)
+    if window is None:
+        return troubles.NO_WINDOW(phase=phase, rank=rank, seen=_seen(lines), said=said, log=log)
+    if said or not window.needed:
+        return troubles.NOT_CLOSED(phase=phase, rank=rank, status=status, said=said, log=log)
+    return troubles.WINDOW_TOO_LONG(phase=phase, rank=rank, made=window.calls, needed=window.needed)
+
+
+def _last(story: Story, phase: str, rank: int) -> Optional[Window]:
+    found = [window for window in story.windows.values() if (window.phase, window.rank) == (phase, rank)]
+    return found[-1] if found else None
+
+
+def _seen(lines: List[Line]) -> str:
+    built = [line for line in lines if line["say"] == "profiler"]
+    named = {"{} of rank {}".format(line.get("phase") or "no known phase", line.get("rank") or 0) for line in built}
+    return ", ".join(sorted(named))

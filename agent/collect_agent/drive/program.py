@@ -1,0 +1,194 @@
+"""Drive a program that is not ours to its profile: start it, follow its receipts, talk to it, end it.
+
+The run hears of it in the words of the template's worker, and looks at the device at the same two gates: before a
+profiler of it starts (the shim waits for us), and when a window has closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import signal
+import subprocess
+import time
+from typing import Any, Dict, Iterator, List, Optional
+
+from .. import events, family, shim, troubles
+from ..failure import Failure
+from ..rundir import RunDir
+from . import diagnosis
+from .http import Conversation
+from .receipts import Receipts
+from .story import Report, Story
+
+TICK_S = 0.1
+TOGETHER_S = 2.0  # for the other ranks to come to the gate: one may need another to come so far
+ENDING_S = 30.0
+LOG_BYTES = 1 << 18
+
+
+def drive(run: RunDir) -> int:
+    """Run what `drive.json` says; 0 when everything is recorded that the plan expects."""
+    family.die_with_parent()
+    voice = events.inherited_voice()
+    with open(os.path.join(run.path, "drive.json"), encoding="utf-8") as file:
+        launch: Dict[str, Any] = json.load(file)
+    driver = Driver(run, run.read_plan()["expected"], launch, voice)
+    try:
+        with driver.started() as program:
+            driver.follow(program)
+    except Failure as failure:
+        voice.say("error", **failure.to_json())
+        return 1
+    return 0
+
+
+class Driver:
+    """One program, its story, and the gates it comes to."""
+
+    def __init__(self, run: RunDir, expected: Dict[str, Any], launch: Dict[str, Any], voice: events.Voice) -> None:
+        self._run, self._launch, self._voice = run, launch, voice
+        self._receipts = Receipts(_made(run.receipts))
+        self._story = Story(expected["steps"], expected["ranks"], bool(launch["trigger"]))
+        self._phases_told: List[str] = []
+        self._gate_since: Optional[float] = None
+        self._began = time.time()
+
+    @contextlib.contextmanager
+    def started(self) -> "Iterator[subprocess.Popen[bytes]]":
+        """The program in a process group of its own, which is asked to end when the body is left."""
+        names = {"run": self._run.path}
+        argv = [word.format(**names) for word in self._launch["argv"]]
+        environment = self._environment({name: value.format(**names) for name, value in self._launch["env"].items()})
+        try:
+            program = subprocess.Popen(
+                argv,
+                cwd=self._launch["cwd"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=family.die_with_parent,
+            )
+        except OSError as error:
+            raise troubles.NOT_STARTED(command=argv[0], cwd=self._launch["cwd"], why=error.strerror) from error
+        self._voice.say("load")
+        try:
+            yield program
+        finally:
+            self._end(program)
+
+    def follow(self, program: "subprocess.Popen[bytes]") -> None:
+        """Until everything is recorded, and the program has ended where that is what the plan waits for."""
+        conversation = None
+        if self._launch["trigger"]:
+            conversation = Conversation(self._launch["server"], self._launch["trigger"], self._run.log)
+            conversation.start()
+        while True:
+            status = program.poll()
+            self._hear()
+            talked = conversation is not None and self._talked(conversation)
+            if self._story.over and (conversation is None or talked) and self._launch["stop"] == "recorded":
+                return
+            if talked and conversation is not None:
+                self._end(program)
+                conversation, status = None, program.poll()
+                self._hear()
+            if status is not None:
+                self._hear()
+                self._ended(status, conversation)
+                return
+            time.sleep(TICK_S)
+
+    def _ended(self, status: int, conversation: Optional[Conversation]) -> None:
+        if self._story.over and conversation is None:
+            return
+        said = self._last_words()
+        if conversation is not None:
+            with contextlib.suppress(Exception):
+                while not conversation.said.empty():
+                    self._talked(conversation)
+            raise troubles.SERVER_ENDED(
+                doing=conversation.doing, status=status, said=": " + said if said else "", log=self._run.log
+            )
+        raise diagnosis.diagnose(self._story, self._receipts.all(), said, status, self._run.log)
+
+    def _hear(self) -> None:
+        """New lines of the receipts; the gate, where ranks stand at it."""
+        for line in self._receipts.news():
+            for report in self._story.tell(line):
+                self._say(report)
+            if line["say"] == "closed":
+                self._look_when_recorded()
+        if self._story.waiting and not os.path.exists(self._run.gate):
+            self._gate_since = self._gate_since or time.monotonic()
+            together = self._story.waiting >= set(self._story.ranks)
+            if together or time.monotonic() - self._gate_since > TOGETHER_S:
+                self._voice.gate("loaded")
+                with open(self._run.gate, "wb"):
+                    pass
+
+    def _look_when_recorded(self) -> None:
+        for phase in self._story.steps:
+            if phase not in self._phases_told and self._story.recorded(phase):
+                self._phases_told.append(phase)
+                self._voice.gate("recorded", window=phase)
+
+    def _talked(self, conversation: Conversation) -> bool:
+        """Pass on what the conversation has to say; whether it is over. Raises the Failure that ended it."""
+        while not conversation.said.empty():
+            said = conversation.said.get()
+            if isinstance(said, Failure):
+                raise said
+            if said is None:
+                return True
+            self._say(said)
+        return False
+
+    def _say(self, report: Report) -> None:
+        self._voice.say(**report)
+
+    def _environment(self, more: Dict[str, str]) -> Dict[str, str]:
+        result = dict(os.environ, **more)
+        for name in (events.PIPE_VARIABLE, events.GATE_VARIABLE):
+            result.pop(name, None)
+        asked = self._launch["shim"]
+        if asked is None:
+            return result
+        shim.install(_made(self._run.shim))
+        request = dict(asked, output=self._run.profile, receipts=self._run.receipts, gate=self._run.gate)
+        path = os.path.join(self._run.path, "shim.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(request, file, indent=1)
+        return shim.environment(self._run.shim, path, result)
+
+    def _last_words(self) -> str:
+        """The first exception in the program's logs, those of its other ranks included."""
+        for path in [self._run.log, *self._own_logs()]:
+            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
+                said = diagnosis.cause(file)
+                if said:
+                    return said
+        return ""
+
+    def _own_logs(self) -> List[str]:
+        """Of this run: a framework may keep those of earlier ones in the same directory."""
+        found = [
+            path for pattern in self._launch["logs"] for path in glob.glob(os.path.join(self._launch["cwd"], pattern))
+        ]
+        return sorted(path for path in found if os.path.getmtime(path) >= self._began - 1)
+
+    def _end(self, program: "subprocess.Popen[bytes]") -> None:
+        """Ask its process group to end. The supervisor ends what does not, and what has left the group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGTERM)
+        until = time.monotonic() + ENDING_S
+        while program.poll() is None and time.monotonic() < until:
+            time.sleep(TICK_S)
+
+
+def _made(directory: str) -> str:
+    os.makedirs(directory, exist_ok=True)
+    return directory

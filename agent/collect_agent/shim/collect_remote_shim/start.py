@@ -1,0 +1,57 @@
+"""The start of a Python: say that it is there, and wait for the modules that matter."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+from . import finder, receipts, request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+
+def start(path: str) -> None:
+    """Begin with the request in the file `path`; OSError, KeyError, TypeError or ValueError when there is none."""
+    asked = request.read(path)
+    receipts.begin(asked.receipts)
+    alive()
+    os.register_at_fork(after_in_child=alive)
+    atexit.register(receipts.say, "exit")
+    finder.install(actions(asked))
+
+
+def alive() -> None:
+    """A Python is there, which may be one that was forked."""
+    receipts.say(
+        "alive", pid=os.getpid(), ppid=os.getppid(), argv=command_line(), executable=sys.executable,
+        python="{}.{}.{}".format(*sys.version_info[:3]),
+    )  # fmt: skip
+
+
+def command_line() -> List[str]:
+    """As the process was started: `sys.argv` is not made yet, or not final, when a Python starts."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+    except OSError:
+        return list(getattr(sys, "argv", []))
+
+
+def actions(asked: request.Request) -> Dict[str, finder.Action]:
+    """What is to be done behind which import. What it takes is imported then: most Pythons never get there."""
+
+    def patched(module: Any) -> None:
+        from . import patch
+
+        patch.patch(module, asked)
+
+    def counted(module: Any) -> None:
+        from . import calls
+
+        calls.wrap_all(module, asked)
+
+    modules = {call.module for call in asked.step_on + asked.watch}
+    return dict({name: receipts.guarded(counted) for name in modules}, **{request.MODULE: receipts.guarded(patched)})

@@ -1,0 +1,59 @@
+"""From a request to its plan: what can be decided without the host, and what its facts decide."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..errors import UsageError
+from ..inventory import Host, ModelSpec
+from ..project import ProjectFacts, look
+from ..request import Request, Window, window
+from . import AUTO, TEMPLATE, detect, routes, template
+from .plan import Plan
+
+
+def model_of(request: Request, host: Host) -> ModelSpec:
+    """The model that is asked for, with the route that is. UsageError when the model cannot be run that way."""
+    model = host.model(request.model)
+    if request.route in (None, model.route) or (request.route == TEMPLATE and model.route is None):
+        return model
+    if request.route == TEMPLATE:
+        if model.fallback is None:
+            raise UsageError(
+                f"model {model.name} has no adapter, which --route {TEMPLATE} needs", "add `fallback: {adapter: ...}`"
+            )
+        return model.fallback
+    if model.route is None:
+        remedy = "leave it out, or make it another model with `route:` and `project:`"
+        raise UsageError(f"--route {request.route}: model {model.name} has an adapter and no project", remedy)
+    if request.route != AUTO:
+        lacking = [key for key in routes()[request.route].required if key not in model.options]
+        if lacking:
+            raise UsageError(
+                f"--route {request.route}: model {model.name} says no {lacking[0]}", "add it in the inventory"
+            )
+    return dataclasses.replace(model, route=request.route)
+
+
+def early(request: Request, model: ModelSpec) -> tuple[Window, Plan] | None:
+    """What can be decided before the host is asked: everything for an adapter, None for a route, once it is checked."""
+    if model.route is None:
+        decided = window(request, model)
+        return decided, template.plan(request, decided, model)
+    if model.route != AUTO:
+        window(request, model, routes()[model.route].phases)
+    return None
+
+
+def wanted(model: ModelSpec) -> str:
+    """What the survey has to look at; "" for nothing."""
+    return look(model, detect.wants(model)) if model.route else ""
+
+
+def late(request: Request, model: ModelSpec, facts: ProjectFacts) -> tuple[Window, Plan]:
+    """With what was seen of the project. Raises what `detect.find` and the route's `plan` raise."""
+    route, match = detect.find(model, facts)
+    model = dataclasses.replace(model, route=route.name)
+    decided = window(request, model, route.phases)
+    plan = route.plan(request, decided, model, facts)
+    return decided, dataclasses.replace(plan, evidence=match.evidence)

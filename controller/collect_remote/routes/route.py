@@ -1,0 +1,44 @@
+"""What a route is: a way to get a profile out of a program, as two pure functions and the options they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..inventory import ModelSpec
+from ..inventory.options import Check
+from ..project import ProjectFacts, Wants
+from ..request import Request, Window
+from .plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A route fits: by what `evidence`, in words, and which `version` of the framework it is, where that shows."""
+
+    evidence: tuple[str, ...]
+    version: str | None = None
+
+
+def _nothing(_: Mapping[str, Any]) -> Wants:
+    return Wants()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way to a profile.
+
+    phases: what `--phase` may be, the default first. options: what a model of the inventory may say besides `project`
+    and `command`; `required` of all these. wants: what has to be seen of the project, by the model's options.
+    detect: whether a project is one of these; it is not asked when the user names the route. plan: raises UsageError or
+    EnvironmentUnfit for what cannot be done. steps: the default number where it is not that of the phase.
+    """
+
+    name: str
+    phases: tuple[str, ...]
+    detect: Callable[[ModelSpec, ProjectFacts], Match | None]
+    plan: Callable[[Request, Window, ModelSpec, ProjectFacts], Plan]
+    wants: Callable[[Mapping[str, Any]], Wants] = _nothing
+    options: Mapping[str, Check] = field(default_factory=dict)
+    required: tuple[str, ...] = ("command",)

@@ -1,0 +1,63 @@
+"""Any program: a profiler of its own, or one step on a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import EnvironmentUnfit
+from ..inventory import ModelSpec
+from ..inventory.options import texts
+from ..project import ProjectFacts, Wants
+from ..request import Request, Window
+from .plan import Launch, Plan, driven
+from .route import Match, Route
+
+BUILDS, STEPS = ("torch_npu.profiler", "npu_profiler"), (".step(", ".start(")
+
+
+def wants(_: Mapping[str, Any]) -> Wants:
+    return Wants(words=(*BUILDS, *STEPS))
+
+
+def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
+    """A profiler that is built and stepped in one file which the command reaches: an example's does not count."""
+    if "step_on" in model.options:
+        return Match((f"one step is a call of {', '.join(model.options['step_on'])}",))
+    for path, words in facts.reached.items():
+        if any(word in words for word in BUILDS) and any(word in words for word in STEPS):
+            return Match((f"{path} has a torch_npu profiler and steps it",))
+    return None
+
+
+def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
+    if detect(model, facts) is None:
+        raise EnvironmentUnfit(
+            f"the command of model {model.name} has no profiler of its own",
+            "say which call is one step: `step_on: [package.module:Class.method]`",
+        )
+    warmup = request.warmup_steps
+    windows = {
+        phase: {"skip_first": warmup, "wait": 0, "warmup": 1, "active": active}
+        for phase, active in window.step_counts.items()
+    }
+    only = next(iter(windows)) if len(windows) == 1 else None
+    shim = {
+        "windows": windows,
+        "phase_by": [[rf"(^|[/_-]){phase}([/_-]|$)", phase] for phase in windows],
+        "phase": only,
+        "step_on": [{"call": name, "phase": only} for name in model.options.get("step_on", ())],
+        "watch": [],
+    }
+    launch = Launch(tuple(model.options["command"]), facts.path, shim=shim, stop="recorded")
+    return driven("script", request, launch, window.step_counts)
+
+
+ROUTE = Route(
+    "script",
+    ("forward", "train", "prefill", "decode", "separate"),
+    detect,
+    plan,
+    wants,
+    {"step_on": texts},
+)

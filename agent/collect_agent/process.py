@@ -139,6 +139,24 @@ def ticks(pids: Iterable[int]) -> int:
     return sum(int(fields[11]) + int(fields[12]) for fields in map(_stat, pids) if fields)
 
 
+def command(pid: int) -> str:
+    """Its command line, on one line and not endless."""
+    try:
+        with open("/proc/{}/cmdline".format(pid), "rb") as file:
+            return file.read(300).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return "gone"
+
+
+def has_mapped(pid: int, name: str) -> bool:
+    """Whether a library with `name` in its path is part of the process."""
+    try:
+        with open("/proc/{}/maps".format(pid), encoding="utf-8", errors="replace") as file:
+            return any(name in line for line in file)
+    except OSError:
+        return False
+
+
 def _stat(pid: int) -> Optional[List[str]]:
     """The fields of /proc/PID/stat from the state on (state, parent, ...), None when it is gone or a zombie."""
     try:

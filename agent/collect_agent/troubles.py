@@ -142,7 +142,7 @@ NOT_STARTED = Trouble(
 SHIM_NOT_LOADED = Trouble(
     "shim-not-loaded",
     "EnvironmentUnfit",
-    "no Python of the command has loaded the start-up shim (exit status {status}){said}",
+    "the start-up shim was not loaded by {who}{said}",
     "the command started no Python, or one with -I, -E or -S, or something on the way reset PYTHONPATH",
     "let the command keep PYTHONPATH and COLLECT_REMOTE_SHIM; read {log}",
 )

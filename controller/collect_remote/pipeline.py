@@ -17,7 +17,7 @@ from .errors import Interrupted, ProfileInvalid, RunFailed, StorageError, Transf
 from .inventory import Host, ModelSpec
 from .remote import Remote
 from .request import Request, Window
-from .routes.choose import early, late, model_of, wanted
+from .routes.choose import early, in_place_of, late, model_of, wanted
 from .routes.plan import Plan
 from .session import Log, OnEvent, session
 from .survey import Facts, survey
@@ -67,7 +67,7 @@ def collect(
             if model.fallback is None:
                 raise
             log(stage="fallback", instead_of=model.route, message=error.message, entry=error.entry)
-            ready = early(request, model.fallback)
+            ready = in_place_of(model, error.message, request)
             return _collected(request, host, model.fallback, ready, new_run_id(), remote, log)
 
 

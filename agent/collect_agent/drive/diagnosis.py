@@ -27,7 +27,8 @@ def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) 
     said = ": " + said if said else ""
     by_kind = {line["say"]: line for line in lines}
     if "alive" not in by_kind:
-        return troubles.SHIM_NOT_LOADED(status=status, said=said, log=log)
+        who = "any Python of the command (exit status {})".format(status)
+        return troubles.SHIM_NOT_LOADED(who=who, said=said, log=log)
     if "missing" in by_kind:
         return troubles.NO_SUCH_CALL(call=by_kind["missing"].get("call"), why=by_kind["missing"].get("why"))
     if "imported" not in by_kind:

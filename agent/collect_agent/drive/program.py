@@ -15,7 +15,7 @@ import subprocess
 import time
 from typing import Any, Dict, Iterator, List, Optional
 
-from .. import events, family, shim, troubles
+from .. import events, family, process, shim, troubles
 from ..failure import Failure
 from ..rundir import RunDir
 from . import diagnosis
@@ -26,6 +26,7 @@ from .story import Report, Story
 TICK_S = 0.1
 TOGETHER_S = 2.0  # for the other ranks to come to the gate: one may need another to come so far
 ENDING_S = 30.0
+LOOK_EVERY_S = 2.0
 LOG_BYTES = 1 << 18
 
 
@@ -85,9 +86,13 @@ class Driver:
         if self._launch["trigger"]:
             conversation = Conversation(self._launch["server"], self._launch["trigger"], self._run.log)
             conversation.start()
+        looked = time.monotonic()
         while True:
             status = program.poll()
             self._hear()
+            if self._launch["shim"] is not None and time.monotonic() - looked > LOOK_EVERY_S:
+                looked = time.monotonic()
+                self._look_for_strangers()
             talked = conversation is not None and self._talked(conversation)
             if self._story.over and (conversation is None or talked) and self._launch["stop"] == "recorded":
                 return
@@ -134,6 +139,15 @@ class Driver:
             if phase not in self._phases_told and self._story.recorded(phase):
                 self._phases_told.append(phase)
                 self._voice.gate("recorded", window=phase)
+
+    def _look_for_strangers(self) -> None:
+        """Failure for a process of ours that has torch_npu loaded, and not the shim: nothing would come of it."""
+        for pid in process.of_run(self._run.id):
+            if pid not in self._receipts.of and process.has_mapped(pid, "torch_npu"):
+                self._hear()
+                if pid not in self._receipts.of:
+                    who = "pid {} ({}), which uses torch_npu".format(pid, process.command(pid))
+                    raise troubles.SHIM_NOT_LOADED(who=who, said="", log=self._run.log)
 
     def _talked(self, conversation: Conversation) -> bool:
         """Pass on what the conversation has to say; whether it is over. Raises the Failure that ended it."""

@@ -26,11 +26,11 @@ IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+\(?([\w, 
 SCRIPT = re.compile(r"[\w./-]+\.(?:py|sh)\b")
 
 
-def content(path, most=TEXT_BYTES):
-    # type: (str, int) -> str
+def content(path):
+    # type: (str) -> str
     try:
         with open(path, "rb") as file:
-            return file.read(most).decode("utf-8", "replace")
+            return file.read(TEXT_BYTES).decode("utf-8", "replace")
     except (IOError, OSError):
         return ""
 

@@ -45,6 +45,19 @@ def early(request: Request, model: ModelSpec) -> tuple[Window, Plan] | None:
     return None
 
 
+def in_place_of(model: ModelSpec, why: str, request: Request) -> tuple[Window, Plan]:
+    """The template with the model's fallback, after the model's own way came to nothing; the plan says `why`."""
+    assert model.fallback is not None  # noqa: S101 - or nobody would ask
+    asked = dataclasses.replace(request, ranks=(), all_steps=False)
+    try:
+        decided = window(asked, model.fallback)
+    except UsageError:  # the adapter has other phases, or needs more steps
+        asked = dataclasses.replace(asked, phase=None, steps=None)
+        decided = window(asked, model.fallback)
+    plan = template.plan(asked, decided, model.fallback)
+    return decided, dataclasses.replace(plan, notes=(f"in place of route {model.route}: {why}",))
+
+
 def wanted(model: ModelSpec) -> str:
     """What the survey has to look at; "" for nothing."""
     return look(model, detect.wants(model)) if model.route else ""

@@ -1,0 +1,259 @@
+"""A program that is not ours: its receipts as the run's reports, what went wrong, and the talk with a server."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collect_agent.drive.diagnosis import cause, diagnose
+from collect_agent.drive.http import Conversation
+from collect_agent.drive.receipts import Receipts
+from collect_agent.drive.story import Story
+from collect_agent.failure import Failure
+
+SCHEDULE = {"skip_first": 2, "wait": 0, "warmup": 1, "active": 3}
+DEVICE = {"count": 1, "name": "Ascend910B3", "index": 0, "memory_free_bytes": 5, "memory_total_bytes": 9}
+
+
+class Process:
+    """What one process of a program writes, line by line."""
+
+    def __init__(self, pid: int = 7, rank: int = 0) -> None:
+        self.pid, self.rank, self.lines = pid, rank, []  # type: ignore[var-annotated]
+
+    def say(self, say: str, **fields: Any) -> Process:
+        self.lines.append({"say": say, "time": float(len(self.lines)), "pid": self.pid, **fields})
+        return self
+
+    def begun(self, phase: str = "decode", schedule: dict[str, int] | None = None, number: int = 1) -> Process:
+        self.say("alive").say("imported", torch="2.13.0", torch_npu="2.13.0")
+        self.say("profiler", id=number, phase=phase, rank=self.rank, wanted=True, schedule=schedule)
+        return self.say("device", **DEVICE).say("waiting", id=number).say("opened", id=number)
+
+    def steps(self, *states: str, number: int = 1) -> Process:
+        for at, state in enumerate(states):
+            self.say("step", id=number, n=at, state=state, seconds=0.5, recompiles=1)
+        return self
+
+    def closed(self, number: int = 1, *, complete: bool = True) -> Process:
+        return self.say("closed", id=number, directory="d", how="schedule", complete=complete)
+
+
+ALL_STATES = ("NONE", "NONE", "WARMUP", "RECORD", "RECORD", "RECORD_AND_SAVE")
+
+
+def told(story: Story, *processes: Process) -> list[dict[str, Any]]:
+    return [report for process in processes for line in process.lines for report in story.tell(line)]
+
+
+def test_a_scheduled_window_is_told_as_the_template_tells_its_own() -> None:
+    story = Story({"decode": 3}, [0])
+    reports = told(story, Process().begun(schedule=SCHEDULE).steps(*ALL_STATES).closed())
+    assert [report["stage"] for report in reports] == ["import", *["warmup"] * 2, *["profile"] * 3]
+    assert reports[0]["device"] == {"pid": 7, **{name: DEVICE[name] for name in DEVICE if name != "index"}}
+    assert reports[-1] == {
+        "stage": "profile",
+        "window": "decode",
+        "kind": "decode",
+        "step": 3,
+        "of": 3,
+        "seconds": 0.5,
+        "recompiles": 1,
+    }
+    assert story.over
+    assert story.recorded("decode")
+
+
+def test_other_ranks_are_named_and_waited_for() -> None:
+    story = Story({"decode": 3}, [2, 5])
+    lead = Process(7, 2).begun(schedule=SCHEDULE).steps(*ALL_STATES).closed()
+    other = Process(8, 5).begun(schedule=SCHEDULE)
+    assert not any("rank" in report for report in told(story, lead))
+    assert not story.over
+    assert [report["rank"] for report in told(story, other.closed())] == [5]
+    assert story.over
+    assert story.waiting == {2, 5}
+
+
+def test_started_and_stopped_is_one_step_unless_somebody_else_counts() -> None:
+    process = Process().begun(schedule=None).steps("RECORD", "RECORD").closed()
+    (step,) = [report for report in told(Story({"decode": None}, [0]), process) if report["stage"] == "profile"]
+    assert (step["step"], step["of"], step["seconds"]) == (1, 1, 3.0)
+    assert [report["stage"] for report in told(Story({"decode": None}, [0], counted=True), process)] == ["import"]
+
+
+def test_watched_calls_are_warm_up_of_their_phase_or_of_all() -> None:
+    story = Story({"prefill": 1, "decode": 3}, [0])
+    process = (
+        Process().say("warmup", phase=None, seconds=1, call="x").say("warmup", phase="decode", seconds=2, call="y")
+    )
+    assert [(report["window"], report["step"]) for report in told(story, process)] == [
+        ("prefill", 1),
+        ("decode", 1),
+        ("decode", 2),
+    ]
+
+
+@pytest.mark.parametrize("line", [{"say": "step"}, {"say": "closed", "id": 9}, {"say": "tell"}, {"say": "imported"}])
+def test_lines_that_are_not_the_shims_change_nothing(line: dict[str, Any]) -> None:
+    story = Story({"decode": 3}, [0])
+    assert story.tell({"time": 0.0, "pid": 1, **line}) == []
+    assert not story.over
+
+
+def test_receipts_are_read_as_they_grow(tmp_path: Path) -> None:
+    receipts = Receipts(str(tmp_path))
+    (tmp_path / "12.jsonl").write_bytes(b'{"say": "alive", "time": 2}\n{"say": "exi')
+    (tmp_path / "go").write_text("")
+    (tmp_path / "x.jsonl").write_text('{"say": "alive", "time": 2}\n')
+    assert [line["say"] for line in receipts.news()] == ["alive"]
+    with open(tmp_path / "12.jsonl", "ab") as file:
+        file.write(b't", "time": 5}\nnoise\n\xff\n[1]\n{"say": 1, "time": 1}\n')
+    (tmp_path / "13.jsonl").write_text('{"say": "alive", "time": 3}\n')
+    assert [(line["pid"], line["say"]) for line in receipts.news()] == [(13, "alive"), (12, "exit")]
+    assert receipts.news() == []
+    assert [line["pid"] for line in receipts.all()] == [12, 13, 12]
+
+
+# --- what went wrong --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("processes", "said", "entry", "message"),
+    [
+        ([], "", "shim-not-loaded", "any Python of the command"),
+        ([Process().say("alive")], "ImportError: no x", "profiler-not-imported", "exit status 3.: ImportError: no x"),
+        ([Process().say("alive").say("imported", torch="1", torch_npu="1")], "", "profiler-not-built", "no profiler"),
+        ([Process().say("alive").say("missing", call="a:B.c", why="no B")], "", "no-such-call", "no a:B.c .*no B"),
+        ([Process().begun("prefill")], "", "no-window", "rank 0 built no profiler for decode; .*prefill of rank 0"),
+        ([Process().begun(schedule=SCHEDULE).steps("NONE")], "", "window-too-long", "1 steps of decode, .* needs 6"),
+        ([Process().begun(schedule=SCHEDULE)], "KeyError: 'x'", "window-not-closed", "KeyError: 'x'"),
+        ([Process().begun(schedule=None)], "", "window-not-closed", "rank 0 ended before"),
+    ],
+)
+def test_why_nothing_came_of_it(processes: list[Process], said: str, entry: str, message: str) -> None:
+    story = Story({"decode": 3}, [0])
+    told(story, *processes)
+    failure = diagnose(story, [line for process in processes for line in process.lines], said, 3, "/run.log")
+    assert failure.entry == entry
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(failure.message)
+
+
+def test_the_rank_that_is_missing_is_named() -> None:
+    story = Story({"decode": 3}, [0, 1])
+    good, dead = Process(7, 0).begun(schedule=SCHEDULE).steps(*ALL_STATES).closed(), Process(8, 1).say("alive")
+    told(story, good, dead)
+    assert "rank 1 built no profiler" in diagnose(story, good.lines + dead.lines, "", 0, "/l").message
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        ("Traceback:\n  File x\nValueError: first\nRuntimeError: then\n", "ValueError: first"),
+        ("[rank1]: torch.OutOfMemoryError: NPU out of memory\n", "torch.OutOfMemoryError: NPU out of memory"),
+        ("an ErrorLog of 3 lines\nall Exceptions are fine\n", ""),
+    ],
+)
+def test_the_first_exception_is_the_cause(log: str, found: str) -> None:
+    assert cause(log.splitlines()) == found
+
+
+# --- the talk with a server -------------------------------------------------------------------------------------------
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def __init__(self, answers: dict[str, list[int]]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers, self.asked = answers, []  # type: ignore[var-annotated]
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        left = self.server.answers.get(self.path, [200])
+        self.send_response(left.pop(0) if len(left) > 1 else left[0])
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.asked.append((self.path, json.loads(body) if body else None))
+        self.do_GET()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def served(**answers: list[int]) -> Iterator[Server]:
+    with Server({"/" + name: left for name, left in answers.items()}) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def talk(server: Server, *actions: dict[str, Any]) -> list[Any]:
+    conversation = Conversation(f"http://127.0.0.1:{server.server_address[1]}", list(actions), "/run.log")
+    conversation.start()
+    said = []
+    while not said or isinstance(said[-1], dict):
+        said.append(conversation.said.get(timeout=20))
+    return said
+
+
+READY = {"do": "ready", "path": "/health", "within_s": 5.0}
+
+
+def test_a_conversation_from_ready_to_stop() -> None:
+    with served(health=[503, 503, 200]) as server:
+        *reports, end = talk(
+            server,
+            READY,
+            {"do": "check", "path": "/v1", "json": {"n": 0}},
+            {"do": "warmup", "path": "/v1", "json": {"n": 1}, "times": 2, "phase": "decode"},
+            {"do": "start", "path": "/start"},
+            {"do": "load", "path": "/v1", "json": {"n": 2}, "phase": "decode"},
+            {"do": "stop", "path": "/stop"},
+        )
+        asked = server.asked
+    assert end is None
+    assert [report["stage"] for report in reports] == ["precheck", "warmup", "warmup", "profile"]
+    assert asked == [
+        ("/v1", {"n": 0}),
+        ("/v1", {"n": 1}),
+        ("/v1", {"n": 1}),
+        ("/start", None),
+        ("/v1", {"n": 2}),
+        ("/stop", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answers", "action", "entry", "message"),
+    [
+        ({"health": [503]}, dict(READY, within_s=0.3), "server-not-ready", "/health with 200 within 0.3 s: 503"),
+        ({"start": [404]}, {"do": "start", "path": "/start"}, "server-refused", "/start with 404"),
+        ({"v1": [500]}, {"do": "load", "path": "/v1", "json": {}, "phase": "decode"}, "server-refused", "with 500"),
+    ],
+)
+def test_a_conversation_that_fails(
+    answers: dict[str, list[int]], action: dict[str, Any], entry: str, message: str
+) -> None:
+    with served(**answers) as server:
+        failure = talk(server, action)[-1]
+    assert isinstance(failure, Failure)
+    assert failure.entry == entry
+    assert message in failure.message

@@ -131,8 +131,16 @@ class Recording:
         if self.thrown_away:
             return
         _closed.add(str(self.phase))
-        there = directory is not None and os.path.isdir(directory)
-        receipts.say("closed", id=self.id, directory=directory if there else None, how=how, complete=complete and there)
+        there = os.listdir(directory) if directory and os.path.isdir(directory) else None
+        # torch_npu swallows what goes wrong when it stops; the last thing that it does then is this file.
+        finished = any(name.startswith("profiler_info") for name in there or ())
+        receipts.say(
+            "closed",
+            id=self.id,
+            directory=None if there is None else directory,
+            how=how,
+            complete=complete and finished,
+        )
 
     # --- for windows of ours ---
 

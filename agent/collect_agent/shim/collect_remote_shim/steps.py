@@ -26,7 +26,7 @@ class Steps:
 
     def __init__(self, request: Request) -> None:
         self.wanted = [Wanted(Window(phase, numbers)) for phase, numbers in request.windows.items() if numbers]
-        self.busy = False
+        self.busy = self.heard = False
         self.open: Optional[Wanted] = None
         self.prof: Any = None
         self.position = 0
@@ -75,8 +75,6 @@ class Steps:
 
     def begin(self, one: Wanted) -> bool:
         """Open the recorder of a window right before its first call; False when this rank is not wanted."""
-        if self.prof is None:
-            atexit.register(self.ended)
         if self.open:
             self.drop("the window of {} can be recorded first".format(one.window.phase))
         import torch_npu.profiler as profiler
@@ -84,6 +82,9 @@ class Steps:
         schedule = arguments.schedule(profiler, one.window.schedule)
         device.synchronize()
         self.prof = profiler.profile(schedule=schedule, on_trace_ready=marked(Asked(phase=one.window.phase)))
+        if not self.heard:
+            self.heard = True
+            atexit.register(self.ended)  # after what stops all profilers, and so run before it
         self.prof.start()
         if not getattr(self.prof, MARK).wanted:
             self.wanted.clear()

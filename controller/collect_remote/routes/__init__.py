@@ -17,9 +17,10 @@ TEMPLATE = "template"  # of a model with an adapter; see `template`
 @functools.cache
 def routes() -> Mapping[str, Route]:
     """By name, in the order in which a project is held against them."""
-    from . import script
+    from . import diffusers, dynamic, mindie_sd, script, wrapper
 
-    return {route.name: route for route in (script.ROUTE,)}
+    known = (mindie_sd.ROUTE, *wrapper.ROUTES, script.ROUTE, diffusers.ROUTE, dynamic.ROUTE)
+    return {route.name: route for route in known}
 
 
 def options_of(name: str) -> tuple[Mapping[str, Check], tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import EnvironmentUnfit
+from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
 from ..inventory.options import texts
 from ..project import ProjectFacts, Wants
@@ -14,6 +14,7 @@ from .plan import Launch, Plan, driven
 from .route import Match, Route
 
 BUILDS, STEPS = ("torch_npu.profiler", "npu_profiler"), (".step(", ".start(")
+TOKENS = ("prefill", "decode", "both")  # phases that are told apart by the tokens in the input of a call
 
 
 def wants(_: Mapping[str, Any]) -> Wants:
@@ -36,6 +37,11 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
             f"the command of model {model.name} has no profiler of its own",
             "say which call is one step: `step_on: [package.module:Class.method]`",
         )
+    if window.phase == "both" and "step_on" not in model.options:
+        raise UsageError(
+            f"--phase both: the profilers of model {model.name} are the program's own, which records each phase apart",
+            "ask for --phase separate, or say which call is one step (`step_on`)",
+        )
     warmup = request.warmup_steps
     windows = {
         phase: {"skip_first": warmup, "wait": 0, "warmup": 1, "active": active}
@@ -46,7 +52,9 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
         "windows": windows,
         "phase_by": [[rf"(^|[/_-]){phase}([/_-]|$)", phase] for phase in windows],
         "phase": only,
-        "step_on": [{"call": name, "phase": only} for name in model.options.get("step_on", ())],
+        "step_on": [
+            {"call": name, "phase": None if only in TOKENS else only} for name in model.options.get("step_on", ())
+        ],
         "watch": [],
     }
     launch = Launch(tuple(model.options["command"]), facts.path, shim=shim, stop="recorded")
@@ -55,7 +63,7 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
 
 ROUTE = Route(
     "script",
-    ("forward", "train", "prefill", "decode", "separate"),
+    ("forward", "train", "prefill", "decode", "separate", "both"),
     detect,
     plan,
     wants,

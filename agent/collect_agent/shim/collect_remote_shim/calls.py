@@ -10,6 +10,7 @@ import time
 from typing import Any, Callable, Dict, List, Set
 
 from . import device, receipts
+from .ends import Ends
 from .handlers import exchange
 from .recording import before_window
 from .request import Call, Request
@@ -23,7 +24,7 @@ _wrapped: Set[str] = set()
 def wrap_all(module: Any, request: Request) -> None:
     """Count the calls that the request names in `module`; say what is missing there."""
     if not _steps:
-        _steps.append(Steps(request))
+        _steps.append((Ends if any(call.ends for call in request.step_on) else Steps)(request))
     for call in request.step_on:
         if call.module == module.__name__:
             wrap(module, call, functools.partial(_steps[0].call, call))

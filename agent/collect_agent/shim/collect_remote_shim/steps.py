@@ -28,8 +28,10 @@ class Steps:
         self.wanted = [Wanted(Window(phase, numbers)) for phase, numbers in request.windows.items() if numbers]
         self.busy = self.heard = False
         self.open: Optional[Wanted] = None
+        self.begun: Optional[Wanted] = None  # last
         self.prof: Any = None
         self.position = 0
+        atexit.register(self.came_too_late)
 
     def call(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Dict[str, Any]) -> Any:
         """Call `function`, as a step of a window where it is one."""
@@ -89,7 +91,7 @@ class Steps:
         if not getattr(self.prof, MARK).wanted:
             self.wanted.clear()
             return False
-        self.open, self.position = one, 0
+        self.open, self.begun, self.position = one, one, 0
         return True
 
     def next(self) -> None:
@@ -129,6 +131,14 @@ class Steps:
                 self.wanted.remove(one)
                 receipts.say("trouble", what="the window of {} was interrupted {} times: {}".format(
                     one.window.phase, ATTEMPTS, why))  # fmt: skip
+
+    def came_too_late(self) -> None:
+        """The program ends: say which windows it did not come to."""
+        for one in self.wanted:
+            made = one.seen + (self.position if one is self.begun else 0)
+            needed = one.window.before + len(one.window.kinds)
+            if 0 < made < needed:
+                receipts.say("short", phase=one.window.phase, made=made, needed=needed)
 
     def ended(self) -> None:
         """The program ends: a window of which nothing is recorded was none."""

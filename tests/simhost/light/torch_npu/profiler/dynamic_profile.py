@@ -177,6 +177,8 @@ class _Dynamic:
             self._timed = time.time()
         elif self._step == TIMED_STEP + 1 and self._file is not None:
             self._file.interval_s = min(MOST_POLL_S, max(LEAST_POLL_S, int(time.time() - self._timed)))
+            told = "Dynamic profiling monitor process poll interval time change to %ds"
+            self._log.info(told, self._file.interval_s)
 
     def _go_on(self, running: profile) -> None:
         running.step()

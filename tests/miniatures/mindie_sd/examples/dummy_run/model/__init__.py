@@ -11,20 +11,6 @@ def check_npu() -> None:
         raise SystemExit("no NPU is available")
 
 
-class Transformer(nn.Module):
-    def __init__(self, size: int, num_layers: int) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(
-            [nn.Sequential(nn.LayerNorm(size), nn.Linear(size, size), nn.SiLU()) for _ in range(num_layers)]
-        )
-
-    def forward(self, latents: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
-        x = torch.cat([latents, context], dim=1)
-        for block in self.blocks:
-            x = x + block(x)
-        return x[:, : latents.shape[1]]
-
-
 class Pipeline:
     """One call denoises `num_inference_steps` times, the later half by `transformer_2` where there is one.
 
@@ -34,7 +20,7 @@ class Pipeline:
 
     KEPT = 7
 
-    def __init__(self, transformer: Transformer, transformer_2: Transformer | None, size: int) -> None:
+    def __init__(self, transformer: nn.Module, transformer_2: nn.Module | None, size: int) -> None:
         self.transformer, self.transformer_2, self.size = transformer, transformer_2, size
         self.device, self.streaming = "cpu", False
         self._last: list[torch.Tensor] = []

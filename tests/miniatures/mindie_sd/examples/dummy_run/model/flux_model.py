@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from . import Pipeline, Transformer
+from diffusers import FluxTransformer2DModel
+
+from . import Pipeline
 
 
 class FluxPipeline(Pipeline):
@@ -8,4 +10,4 @@ class FluxPipeline(Pipeline):
 
 
 def build_flux_pipeline(num_layers: int, device: str) -> FluxPipeline:
-    return FluxPipeline(Transformer(48, num_layers), None, 48).to(device)
+    return FluxPipeline(FluxTransformer2DModel(48, num_layers), None, 48).to(device)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from . import Pipeline, Transformer
+from diffusers import WanTransformer3DModel
+
+from . import Pipeline
 
 
 class WanPipeline(Pipeline):
@@ -8,4 +10,4 @@ class WanPipeline(Pipeline):
 
 
 def build_wan_pipeline(num_layers: int, device: str) -> WanPipeline:
-    return WanPipeline(Transformer(64, num_layers), Transformer(64, num_layers), 64).to(device)
+    return WanPipeline(WanTransformer3DModel(64, num_layers), WanTransformer3DModel(64, num_layers), 64).to(device)

@@ -34,10 +34,12 @@ def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) 
         return _no_such_call([line for line in lines if line["say"] == "missing"])
     if "imported" not in by_kind:
         return troubles.PROFILER_NOT_IMPORTED(status=status, said=said, log=log)
-    if "short" in by_kind and not said:
-        short = by_kind["short"]
+    if "short" in by_kind:
+        short, rank = by_kind["short"], min(story.ranks)
+        if said or status:
+            return troubles.NOT_CLOSED(phase=short.get("phase"), rank=rank, status=status, said=said, log=log)
         return troubles.WINDOW_TOO_LONG(
-            phase=short.get("phase"), rank=min(story.ranks), made=short.get("made"), needed=short.get("needed")
+            phase=short.get("phase"), rank=rank, made=short.get("made"), needed=short.get("needed")
         )
     if "profiler" not in by_kind:
         return troubles.PROFILER_NOT_BUILT(status=status, said=said, log=log)

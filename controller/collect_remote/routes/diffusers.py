@@ -9,7 +9,7 @@ from ..inventory import ModelSpec
 from ..inventory.options import text
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
-from .plan import Launch, Plan, driven
+from .plan import Launch, Plan, counted, driven
 from .route import Match, Route
 
 IMPORTS, COMPILES = ("from diffusers", "import diffusers"), ("torch.compile", ".compile(", "torchair", "npugraph_ex")
@@ -40,6 +40,7 @@ def detect(_: ModelSpec, facts: ProjectFacts) -> Match | None:
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
+    counted(request, model)
     compiles = [path for path, words in facts.reached.items() if any(word in words for word in COMPILES)]
     before = max(request.warmup_steps, COMPILATIONS) if compiles else request.warmup_steps
     numbers = {"skip_first": before, "wait": 0, "warmup": 1, "active": window.steps}

@@ -12,7 +12,7 @@ from ..inventory import ModelSpec
 from ..inventory.options import count
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
-from .plan import Plan, expected
+from .plan import Plan, counted, expected
 from .route import Match, Route
 
 FILE = "profiler_config.json"
@@ -27,6 +27,7 @@ def detect(_: ModelSpec, facts: ProjectFacts) -> Match | None:
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
+    counted(request, model)
     if detect(model, facts) is None:
         raise EnvironmentUnfit(
             f"there is no {FILE} in {facts.path}: no job has been started with PROF_CONFIG_PATH={facts.path}",

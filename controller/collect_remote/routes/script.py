@@ -10,7 +10,7 @@ from ..inventory import ModelSpec
 from ..inventory.options import texts
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
-from .plan import Launch, Plan, driven
+from .plan import Launch, Plan, counted, driven
 from .route import Match, Route
 
 BUILDS, STEPS = ("torch_npu.profiler", "npu_profiler"), (".step(", ".start(")
@@ -32,33 +32,32 @@ def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
+    names = model.options.get("step_on", ())
     if detect(model, facts) is None:
         raise EnvironmentUnfit(
             f"the command of model {model.name} has no profiler of its own",
             "say which call is one step: `step_on: [package.module:Class.method]`",
         )
-    if window.phase == "both" and "step_on" not in model.options:
+    if names:
+        counted(request, model)
+    elif window.phase == "both":
         raise UsageError(
-            f"--phase both: the profilers of model {model.name} are the program's own, which records each phase apart",
+            f"--phase both: the profilers of model {model.name} are the program's own, and each records what it does",
             "ask for --phase separate, or say which call is one step (`step_on`)",
         )
-    warmup = request.warmup_steps
-    windows = {
-        phase: {"skip_first": warmup, "wait": 0, "warmup": 1, "active": active}
-        for phase, active in window.step_counts.items()
-    }
-    only = next(iter(windows)) if len(windows) == 1 else None
+    phases = window.step_counts
+    numbers = {"skip_first": request.warmup_steps, "wait": 0, "warmup": 1}
+    only = next(iter(phases)) if len(phases) == 1 else None
     shim = {
-        "windows": windows,
-        "phase_by": [[rf"(^|[/_-]){phase}([/_-]|$)", phase] for phase in windows],
+        # All steps: the window that the program itself makes.
+        "windows": {phase: None if request.all_steps else {**numbers, "active": phases[phase]} for phase in phases},
+        "phase_by": [[rf"(^|[/_-]){phase}([/_-]|$)", phase] for phase in phases],
         "phase": only,
-        "step_on": [
-            {"call": name, "phase": None if only in TOKENS else only} for name in model.options.get("step_on", ())
-        ],
+        "step_on": [{"call": name, "phase": None if only in TOKENS else only} for name in names],
         "watch": [],
     }
     launch = Launch(tuple(model.options["command"]), facts.path, shim=shim, stop="recorded")
-    return driven("script", request, launch, window.step_counts)
+    return driven("script", request, launch, dict.fromkeys(phases) if request.all_steps else phases)
 
 
 ROUTE = Route(

@@ -113,7 +113,9 @@ class Steps:
         waiting = [one for one in self.wanted if one is not self.open and one.window.counts(kind)]
         if waiting and not self.recording():
             device.synchronize()
-            receipts.say("warmup", phase=kind, seconds=round(time.perf_counter() - begun, 6), call=name)
+            seconds = round(time.perf_counter() - begun, 6)
+            for one in waiting:
+                receipts.say("warmup", phase=one.window.phase, seconds=seconds, call=name)
         for one in waiting:
             one.seen += 1
 

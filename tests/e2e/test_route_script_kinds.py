@@ -51,8 +51,10 @@ def test_the_tokens_of_a_call_tell_its_phase(host: Start, tool: Tool, phase: str
     asked(tool, host(), "generate.py --prompts 6", step_on=[FORWARD])
     outcome = tool.collect("--phase", phase, model="mine")
     assert counts(tool, outcome) == {phase: steps}
-    kinds = set(manifest(tool, outcome)["phases"][phase]["step_kinds"])
-    assert kinds == {phase}
+    told = manifest(tool, outcome)["phases"][phase]
+    expected = ["prefill"] + ["decode"] * 10 if phase == "both" else [phase] * steps
+    assert told["step_kinds"] == expected
+    assert set(told["warmup_kinds"]) == set(expected)
 
 
 @pytest.mark.parametrize("script", ["pretrain_profiled.py", "pretrain_imported.py"])

@@ -92,7 +92,8 @@ class Story:
 
     def _warmup(self, line: Line) -> List[Report]:
         phases = [line["phase"]] if line["phase"] else list(self.steps)
-        return [self._warm(phase, line["seconds"], {}) for phase in phases if phase in self.steps]
+        kind = line.get("kind")
+        return [self._warm(phase, line["seconds"], kind, {}) for phase in phases if phase in self.steps]
 
     def _step(self, line: Line) -> List[Report]:
         window = self.windows[line["pid"], line["id"]]
@@ -101,11 +102,11 @@ class Story:
             return []
         if line["state"] in OUTSIDE:
             window.outside += 1
-            return [self._warm(window.phase, line["seconds"], self._whose(window))]
+            return [self._warm(window.phase, line["seconds"], None, self._whose(window))]
         if line["state"] not in INSIDE:
             return []
         window.inside += 1
-        return [self._profiled(window, window.inside, line["seconds"], line["recompiles"])]
+        return [self._profiled(window, window.inside, line["seconds"], line["recompiles"], line.get("kind"))]
 
     def _closed(self, line: Line) -> List[Report]:
         window = self.windows[line["pid"], line["id"]]
@@ -117,13 +118,15 @@ class Story:
             return []
         return [self._profiled(window, 1, line["time"] - window.opened, line.get("recompiles") or 0)]
 
-    def _warm(self, phase: str, seconds: float, whose: Report) -> Report:
+    def _warm(self, phase: str, seconds: float, kind: Optional[str], whose: Report) -> Report:
         self._warmups[phase] = number = self._warmups.get(phase, 0) + 1
-        fields = {"window": phase, "kind": phase, "step": number, "of": number, "seconds": float(seconds)}
+        fields = {"window": phase, "kind": kind or phase, "step": number, "of": number, "seconds": float(seconds)}
         return {"stage": "warmup", **fields, **whose}
 
-    def _profiled(self, window: Window, number: int, seconds: float, recompiles: int) -> Report:
-        fields = {"kind": window.phase, "step": number, "of": self.steps.get(window.phase) or number}
+    def _profiled(
+        self, window: Window, number: int, seconds: float, recompiles: int, kind: Optional[str] = None
+    ) -> Report:
+        fields = {"kind": kind or window.phase, "step": number, "of": self.steps.get(window.phase) or number}
         return self._of(window, "profile", **fields, seconds=round(float(seconds), 6), recompiles=int(recompiles))
 
     def _of(self, window: Window, stage: str, **fields: Any) -> Report:

@@ -37,6 +37,7 @@ class Recording:
         self.place = place  # says where torch_npu writes next
         self.steps, self.started, self.thrown_away = 0, False, False
         self.compiled_before = 0  # the window
+        self.kind = phase  # of a step
         self.state = NONE
         self.begin_step()
         self.about: Dict[str, Any] = {}
@@ -81,7 +82,7 @@ class Recording:
             original()
         else:
             receipts.say(
-                "step", id=self.id, n=self.steps, state=self.state,
+                "step", id=self.id, n=self.steps, state=self.state, kind=self.kind,
                 seconds=round(time.perf_counter() - self.since, 6), recompiles=device.compilations() - self.compiled,
             )  # fmt: skip
             self.go_on(prof, original)

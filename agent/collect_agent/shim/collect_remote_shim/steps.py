@@ -97,6 +97,8 @@ class Steps:
     def next(self) -> None:
         """The step before has ended; it is only now closed, so that what came in between is in none that counts."""
         device.synchronize()
+        if self.open:
+            getattr(self.prof, MARK).kind = self.open.window.kinds[self.position - 1]
         self.prof.step()
 
     # --- after a call ---
@@ -115,7 +117,7 @@ class Steps:
             device.synchronize()
             seconds = round(time.perf_counter() - begun, 6)
             for one in waiting:
-                receipts.say("warmup", phase=one.window.phase, seconds=seconds, call=name)
+                receipts.say("warmup", phase=one.window.phase, kind=kind, seconds=seconds, call=name)
         for one in waiting:
             one.seen += 1
 

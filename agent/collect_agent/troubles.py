@@ -239,7 +239,7 @@ JOB_ENDED = Trouble(
     "RunFailed",
     "rank {rank} of the job (pid {pid}) ended before it had recorded its window",
     "the training came to its end, or crashed; what it had recorded by then is not whole",
-    "ask for fewer steps (--steps), or a job that goes on for longer",
+    "collect from a job that goes on for longer",
 )
 JOB_DEAF = Trouble(
     "job-deaf",

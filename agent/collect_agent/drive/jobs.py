@@ -12,6 +12,8 @@ import socket
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
+from .. import process
+
 VARIABLE = "PROF_CONFIG_PATH"
 _NAME = re.compile(r"dp_(.+)_(\d+)_rank_(-?\d+)\.log$")
 _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) (.*)")
@@ -36,10 +38,11 @@ class Rank:
 
     def __init__(self, pid: int, number: int, log: str) -> None:
         self.pid, self.number, self._log = pid, number, log
+        self._started = process.start_time(pid)
 
     @property
     def alive(self) -> bool:
-        return os.path.isdir("/proc/{}".format(self.pid))
+        return self._started is not None and process.start_time(self.pid) == self._started
 
     def marks(self) -> List[Mark]:
         """What it has logged so far, in order; of its older log as well, if it has begun another."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 
-from ..errors import EnvironmentUnfit
+from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
 from ..inventory.options import count
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
-from .plan import Plan, counted, expected
+from .plan import Plan, expected
 from .route import Match, Route
 
 FILE = "profiler_config.json"
@@ -27,18 +27,23 @@ def detect(_: ModelSpec, facts: ProjectFacts) -> Match | None:
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
-    counted(request, model)
+    if request.all_steps or (request.steps or 1) != 1:
+        raise UsageError(
+            f"a job that runs already is recorded for one step, not for {request.steps or 'all'}: its next step begins "
+            "inside the optimizer's, where torch_npu's parser gives kernels to none",
+            "leave --steps out, or start the program anew by another route",
+        )
     if detect(model, facts) is None:
         raise EnvironmentUnfit(
             f"there is no {FILE} in {facts.path}: no job has been started with PROF_CONFIG_PATH={facts.path}",
             "start the job with that variable, or correct `project`: torch_npu makes the file when it is imported",
         )
-    asked = expected(request, window.step_counts)
+    asked = expected(request, {window.phase: 1})
     config = {
         "activities": ["CPU", "NPU"],
         "start_step": -1,  # now
         "warmup": WARMUP,
-        "active": window.steps,
+        "active": 1,
         "analyse": False,  # in a process of its own, so that no other rank waits for it
         **{name: getattr(request, name) for name in ("with_stack", "record_shapes", "profile_memory")},
         "experimental_config": {

@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--train-iters", type=int, default=1000)
     parser.add_argument("--step-seconds", type=float, default=0.02)
     parser.add_argument("--home-made-optimizer", action="store_true")
+    parser.add_argument("--evaluate-at", type=int, help="iteration behind which it evaluates, for a minute")
     options = parser.parse_args()
     torch.npu.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 8)).to("npu")
@@ -45,7 +46,7 @@ def main() -> None:
         torch.npu.synchronize()
         if iteration % 50 == 0:
             print(f"iteration {iteration}", flush=True)
-        time.sleep(options.step_seconds)
+        time.sleep(60 if iteration == options.evaluate_at else options.step_seconds)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,19 @@
-"""Miniatures of the frameworks (tests/miniatures) on a simulated host, as users have them: directories of theirs."""
+"""Miniatures of the frameworks (tests/miniatures) on a simulated host: a directory of the user's, as they have it."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import yaml
 
+from collect_remote.inventory import ModelSpec
+from collect_remote.onhost import facts, project
+from collect_remote.project import ProjectFacts, seen
+from collect_remote.routes.choose import wanted
 from simhost import SimHost
 
 MINIATURES = Path(__file__).resolve().parent / "miniatures"
@@ -40,9 +45,16 @@ def on(host: SimHost, command: str, timeout: float = 60) -> subprocess.Completed
     """Run `command` in a session of `host`, with CANN's environment, past the network."""
     return subprocess.run(
         [host.session],
-        env={"SSH_ORIGINAL_COMMAND": f". {CANN}/set_env.sh && {command}"},
+        env={"SSH_ORIGINAL_COMMAND": f". {CANN}/set_env.sh; {command}"},
         capture_output=True,
         text=True,
         timeout=timeout,
         check=False,
     )
+
+
+def looked_at(model: ModelSpec, installed: dict[str, str] | None = None) -> ProjectFacts:
+    """What the survey sees of the project of `model`, which is on this machine. `installed`: versions of packages."""
+    names = vars(project)  # on a host they are in the same text
+    names["which"], names["version"] = facts.which, (installed or {}).get
+    return seen(project.project(json.loads(wanted(model))))

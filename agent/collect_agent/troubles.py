@@ -254,7 +254,7 @@ JOB_NOT_STEPPING = Trouble(
     "RunFailed",
     "the job has read the file, and rank {rank} (pid {pid}) has begun no step within {seconds:g} s",
     "a step takes longer than that, the job evaluates or saves, or it waits for another rank",
-    "give it longer (`begin_timeout`)",
+    "give it longer (`begin_timeout`), and see its logs in {directory}/log",
 )
 
 # --- its profile, besides the checks in `validate` ---

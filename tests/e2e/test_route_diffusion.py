@@ -86,7 +86,7 @@ def test_a_pipeline_that_compiles_is_warmed_up_for_as_long_as_it_may(host: Start
 def test_fewer_steps_than_warm_up_and_window_need(host: Start, tool: Tool, assert_clean: Clean) -> None:
     ascend = host()
     asked(tool, ascend, "diffusion", "text_to_image.py --steps 5")
-    message = "made 4 steps of forward, and the window needs 14"
+    message = "made 5 steps of forward, and the window needs 14"
     one_error(tool.collect(model="mine"), 6, message=message, remedy="--steps")
     asked_again = {"route": "diffusers", "project": str(ascend.home / "diffusion")}
     tool.inventory(ascend, models={"mine": {**asked_again, "command": "python3 text_to_image.py --steps 12"}})

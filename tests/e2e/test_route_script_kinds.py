@@ -126,17 +126,16 @@ def test_a_script_that_crashes(host: Start, tool: Tool, assert_clean: Clean) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "command", "message"),
+    ("arguments", "model", "message"),
     [
-        (("--phase", "both"), "pretrain_profiled.py", "the profilers of model mine are the program's own"),
-        (("--steps", "all"), "text_to_image.py", "how many steps model mine makes is not known before"),
+        (("--phase", "both"), {}, "the profilers of model mine are the program's own"),
+        (("--steps", "all"), {"step_on": ["training:Trainer.train_step"]}, "how many calls of `step_on` there are"),
     ],
 )
-def test_what_a_route_cannot_count(
-    host: Start, tool: Tool, assert_clean: Clean, arguments: tuple[str, ...], command: str, message: str
+def test_what_a_script_does_not_tell(
+    host: Start, tool: Tool, assert_clean: Clean, arguments: tuple[str, ...], model: dict[str, Any], message: str
 ) -> None:
     ascend = host()
-    route = {} if command.startswith("pretrain") else {"route": "diffusers"}
-    asked(tool, ascend, command, **route)
+    asked(tool, ascend, "pretrain_profiled.py", **model)
     one_error(tool.collect(*arguments, model="mine"), 2, message=message, remedy="separate|how many")
     assert_clean(ascend)

@@ -17,9 +17,10 @@ TEMPLATE = "template"  # of a model with an adapter; see `template`
 @functools.cache
 def routes() -> Mapping[str, Route]:
     """By name, in the order in which a project is held against them."""
-    from . import diffusers, dynamic, mindie_sd, script, wrapper
+    from . import cann_recipes, diffusers, dynamic, mindie_sd, mindspeed, script, wrapper
 
-    known = (mindie_sd.ROUTE, *wrapper.ROUTES, script.ROUTE, diffusers.ROUTE, dynamic.ROUTE)
+    frameworks = (cann_recipes.ROUTE, mindspeed.ROUTE, mindie_sd.ROUTE)
+    known = (*frameworks, *wrapper.ROUTES, script.ROUTE, diffusers.ROUTE, dynamic.ROUTE)
     return {route.name: route for route in known}
 
 

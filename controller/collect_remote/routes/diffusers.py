@@ -9,7 +9,7 @@ from ..inventory import ModelSpec
 from ..inventory.options import text
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
-from .plan import Launch, Plan, counted, driven
+from .plan import Launch, Plan, driven
 from .route import Match, Route
 
 IMPORTS, COMPILES = ("from diffusers", "import diffusers"), ("torch.compile", ".compile(", "torchair", "npugraph_ex")
@@ -40,9 +40,9 @@ def detect(_: ModelSpec, facts: ProjectFacts) -> Match | None:
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
-    counted(request, model)
     compiles = [path for path, words in facts.reached.items() if any(word in words for word in COMPILES)]
     before = max(request.warmup_steps, COMPILATIONS) if compiles else request.warmup_steps
+    # A step ends with the scheduler's; the denoiser before it is in it but for the profiler's own warm-up step.
     numbers = {"skip_first": before, "wait": 0, "warmup": 1, "active": window.steps}
     own = model.options.get("scheduler")
     calls = [f"{own}.step"] if own else [
@@ -52,7 +52,7 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
         "windows": {window.phase: numbers},
         "phase_by": [],
         "phase": window.phase,
-        "step_on": [{"call": call, "phase": window.phase, "ends": True} for call in calls],
+        "step_on": [{"call": call, "phase": window.phase} for call in calls],
         "watch": [],
     }
     notes = [f"{compiles[0]} compiles: {before} steps pass first"] if compiles else []

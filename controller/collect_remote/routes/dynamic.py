@@ -27,10 +27,10 @@ def detect(_: ModelSpec, facts: ProjectFacts) -> Match | None:
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
-    if request.all_steps or (request.steps or 1) != 1:
+    if request.steps not in (None, 1):
         raise UsageError(
-            f"a job that runs already is recorded for one step, not for {request.steps or 'all'}: its next step begins "
-            "inside the optimizer's, where torch_npu's parser gives kernels to none",
+            f"a job that runs already is recorded for one step, not for {request.steps}: its next one begins inside of "
+            "the optimizer's, where torch_npu's parser gives kernels to no step",
             "leave --steps out, or start the program anew by another route",
         )
     if detect(model, facts) is None:

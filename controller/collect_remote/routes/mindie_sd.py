@@ -62,4 +62,4 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     return driven("mindie-sd", request, launch, {window.phase: None}, notes=notes)
 
 
-ROUTE = Route("mindie-sd", ("forward",), detect, plan, wants, {"watch": texts})
+ROUTE = Route("mindie-sd", ("forward",), detect, plan, wants, {"watch": texts}, all_steps=True)

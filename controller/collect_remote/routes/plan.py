@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..errors import UsageError
-from ..inventory import ModelSpec
 from ..request import Request
 
 DRIVE = "drive.json"
@@ -108,14 +106,6 @@ def expected(request: Request, steps: Mapping[str, int | None]) -> dict[str, Any
         "steps": dict(steps),
         "ranks": list(request.profiled_ranks),
     }
-
-
-def counted(request: Request, model: ModelSpec) -> None:
-    """UsageError for `--steps all` where nobody but the user can say how many steps a window has."""
-    if request.all_steps:
-        raise UsageError(
-            f"--steps all: how many steps model {model.name} makes is not known before", "say how many to record"
-        )
 
 
 def _braced(word: str) -> str:

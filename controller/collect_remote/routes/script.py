@@ -10,7 +10,7 @@ from ..inventory import ModelSpec
 from ..inventory.options import texts
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
-from .plan import Launch, Plan, counted, driven
+from .plan import Launch, Plan, driven
 from .route import Match, Route
 
 BUILDS, STEPS = ("torch_npu.profiler", "npu_profiler"), (".step(", ".start(")
@@ -38,9 +38,9 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
             f"the command of model {model.name} has no profiler of its own",
             "say which call is one step: `step_on: [package.module:Class.method]`",
         )
-    if names:
-        counted(request, model)
-    elif window.phase == "both":
+    if names and request.all_steps:
+        raise UsageError("--steps all: nobody knows how many calls of `step_on` there are", "say how many to record")
+    if not names and window.phase == "both":
         raise UsageError(
             f"--phase both: the profilers of model {model.name} are the program's own, and each records what it does",
             "ask for --phase separate, or say which call is one step (`step_on`)",
@@ -67,4 +67,5 @@ ROUTE = Route(
     plan,
     wants,
     {"step_on": texts},
+    all_steps=True,
 )

@@ -11,7 +11,7 @@ from ..inventory import ModelSpec
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
 from ..wrappers import SCENES, marker
-from .plan import Launch, Named, Plan, counted, driven
+from .plan import Launch, Named, Plan, driven
 from .route import Match, Route
 
 PHASES = {
@@ -37,7 +37,6 @@ def detect(scene: str, _: ModelSpec, facts: ProjectFacts) -> Match | None:
 
 
 def plan(scene: str, request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
-    counted(request, model)
     path = carried(scene, facts)
     if path is None:
         raise EnvironmentUnfit(

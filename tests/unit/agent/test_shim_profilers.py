@@ -416,6 +416,42 @@ def test_a_program_that_is_killed_has_closed_nothing(under: Shim) -> None:
     assert len(ran.said("step")) == 3
 
 
+def test_a_fork_does_not_end_what_its_parent_records(under: Shim) -> None:
+    program = """
+prof = p.profile(on_trace_ready=p.tensorboard_trace_handler("res/decode"))
+prof.start()
+steps(prof, 3)
+if os.fork() == 0:
+    prof.step()
+    sys.exit(0)
+os.wait()
+assert os.listdir(prof.prof_if.prof_path)
+steps(prof, 3)
+prof.stop()
+"""
+    ran = record(under, program).untroubled()
+    assert ran.one("closed")["complete"]
+    parent, child = ran.said("alive")
+    assert {line["file"] for line in ran.said("step")} == {parent["file"]}
+    assert [line["say"] for line in ran.said() if line["file"] == child["file"]] == ["alive", "exit"]
+
+
+def test_a_profiler_that_is_made_before_a_fork_and_started_behind_it(under: Shim) -> None:
+    program = """
+prof = p.profile(on_trace_ready=p.tensorboard_trace_handler("res/decode"))
+if os.fork() == 0:
+    with prof:
+        steps(prof, 6)
+    sys.exit(0)
+os.wait()
+"""
+    made_nothing = "import torch_npu\ntorch_npu.npu.init = lambda: None\n"  # a device does not survive a fork
+    ran = record(under, made_nothing + program)
+    child = ran.said("alive")[1]
+    (told,) = (line for line in ran.said("profiler") if line["file"] == child["file"])
+    assert told["id"] == ran.said("profiler")[0]["id"]
+
+
 def test_a_profiler_that_is_stopped_when_it_is_deleted(under: Shim) -> None:
     program = """
 def run():
@@ -443,6 +479,20 @@ del prof
     assert ran.profiles() == {"decode": 1}
     assert list(Path(ran.one("closed")["directory"]).glob("profiler_info*.json"))
     assert complaints(ran.stdout) == []
+
+
+def test_a_step_before_the_start_records_nothing(under: Shim) -> None:
+    program = """
+prof = p.profile(on_trace_ready=p.tensorboard_trace_handler("res/decode"))
+steps(prof, 3)
+prof.start()
+steps(prof, 6)
+prof.stop()
+prof.step()
+"""
+    ran = record(under, program).untroubled()
+    assert ran.states() == ["NONE", "WARMUP", "RECORD", "RECORD", "RECORD_AND_SAVE", "NONE"]
+    assert ran.profiles() == {"decode": 1}
 
 
 def test_a_stop_that_fails_is_no_closed_window(under: Shim) -> None:

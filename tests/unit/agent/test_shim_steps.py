@@ -159,7 +159,8 @@ def test_a_program_that_ends_in_the_window(under: Shim) -> None:
 
 
 def test_a_program_that_ends_before_anything_is_recorded(under: Shim) -> None:
-    ran = generate(under, "model.generate(12, 3)").untroubled()
+    windows = {"decode": {"skip_first": 2, "warmup": 2, "active": 4}}
+    ran = generate(under, "model.generate(12, 3)", windows=windows).untroubled()
     assert ran.said("closed") == []
     assert ran.one("discarded")["why"] == "the program ended"
     assert ran.profiles() == {"decode": 0}
@@ -200,6 +201,23 @@ def test_a_call_inside_a_call_is_no_step(under: Shim) -> None:
     ran = generate(under, "model.generate(12, 7)", step_on=calls).untroubled()
     assert recorded(ran) == ["decode"]
     assert len(ran.said("warmup")) == 2
+
+
+def test_calls_that_go_into_a_graph_are_no_steps(under: Shim) -> None:
+    """To wait for the device would break the capture."""
+    program = """
+import torch
+torch.npu.is_current_stream_capturing = lambda: capturing
+real, capturing = torch.npu.synchronize, True
+torch.npu.synchronize = lambda: real() if not capturing else print("broken")
+model.generate(12, 9)
+capturing = False
+model.generate(12, 9)
+"""
+    ran = generate(under, program).untroubled()
+    assert "broken" not in ran.stdout
+    assert len(ran.said("warmup")) == 2
+    assert recorded(ran) == ["decode"]
 
 
 # --- names ---
@@ -293,7 +311,8 @@ P, D = "prefill", "decode"
     [
         (D, {"active": 2}, [P, D, D], [PASS, OPEN, NEXT]),
         (D, {"skip_first": 1, "wait": 1, "active": 1}, [P, D, D, D], [PASS, PASS, PASS, OPEN]),
-        (D, {"warmup": 1, "active": 2}, [D, P, D, D], [OPEN, PASS, NEXT, NEXT]),
+        (D, {"warmup": 1, "active": 2}, [D, P, D, D, D], [OPEN, INTERRUPTED, OPEN, NEXT, NEXT]),
+        (D, {"warmup": 2, "active": 2}, [D, P, D, D, D], [OPEN, PASS, NEXT, NEXT, NEXT]),
         (D, {"active": 3}, [D, P, D, D, D], [OPEN, INTERRUPTED, OPEN, NEXT, NEXT]),
         (P, {"warmup": 1, "active": 1}, [P, D, D, P], [OPEN, PASS, PASS, NEXT]),
         (P, {"active": 2}, [P, D], [OPEN, INTERRUPTED]),

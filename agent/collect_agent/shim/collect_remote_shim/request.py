@@ -9,7 +9,7 @@
      "phase_by": [[REGEX, PHASE], ...],   searched in the directory that the program gave its handler; first hit
      "phase": PHASE or null,              of all others; null: not wanted
      "ranks": [0, ...] or null,
-     "step_on": [{"call": "pkg.module:Class.method", "phase": PHASE or null, "ends": bool}, ...],
+     "step_on": [{"call": "pkg.module:Class.method", "phase": PHASE or null}, ...],
      "watch": [{"call": "pkg.module:Class.method", "phase": PHASE or null}, ...]}
 
 A window that is null is what the program makes it. A phase without a window is not wanted.
@@ -27,16 +27,12 @@ MODULE = "torch_npu.profiler"
 
 
 class Call:
-    """A function or method whose calls are counted; `phase` None: decided by tokens, or any.
-
-    `ends`: a call is not a step but the last thing in one.
-    """
+    """A function or method whose calls are counted; `phase` None: decided by tokens, or any."""
 
     def __init__(self, said: Dict[str, Any]) -> None:
         self.call: str = said["call"]
         self.phase: Optional[str] = said.get("phase")
         self.module, _, self.qualname = self.call.partition(":")
-        self.ends = bool(said.get("ends"))
 
 
 class Request:

@@ -223,11 +223,8 @@ def step() -> None:
     _dynamic.step()
 
 
-def non_intrusive() -> None:
+def non_intrusive(path: str) -> None:
     """What importing torch_npu does with $PROF_CONFIG_PATH: every step of a native optimizer is one of the job."""
-    path = os.environ.get("PROF_CONFIG_PATH")
-    if not path:
-        return
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     init(path)

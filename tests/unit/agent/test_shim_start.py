@@ -145,7 +145,7 @@ def test_a_hidden_sitecustomize_that_fails_fails_as_ever(under: Shim, tmp_path: 
 def test_usercustomize_is_left_alone(under: Shim, tmp_path: Path) -> None:
     (tmp_path / "usercustomize.py").write_text("print('usercustomize')\n")
     under.env["PYTHONPATH"] = str(tmp_path)
-    under.python = getattr(sys, "_base_executable", sys.executable)  # a venv has no site of its user
+    under.python = os.path.realpath(sys.executable)  # a venv has no site of its user
     ran = under.run("print('program')").untroubled()
     assert ran.stdout == "usercustomize\nprogram\n"
     assert len(ran.said("alive")) == 1
@@ -326,6 +326,25 @@ def test_a_torch_npu_whose_profiler_is_another(under: Shim, tmp_path: Path) -> N
     assert (ran.status, ran.stdout, ran.stderr) == (0, "3\n", "")
     assert ran.one("imported") == {**ran.one("imported"), "torch": None, "torch_npu": "0.1"}
     assert len(ran.said("trouble")) == 1
+
+
+def test_a_loader_that_cannot_be_changed_is_left_alone(under: Shim) -> None:
+    program = """
+        import importlib.machinery, sys
+        class Loader:
+            __slots__ = ()
+            def create_module(self, spec): return None
+            def exec_module(self, module): module.profile = 3
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                if name == "torch_npu.profiler":
+                    return importlib.machinery.ModuleSpec(name, Loader())
+        sys.meta_path.insert(1, Finder())
+        import torch_npu
+        print(torch_npu.profiler.profile)
+    """
+    ran = under.run(program).untroubled()
+    assert ran.stdout == "3\n"
 
 
 def test_lines_are_whole_json(under: Shim) -> None:

@@ -179,3 +179,28 @@ def test_stopping_the_run_puts_the_file_back(host: Start, tool: Tool, job: Calla
     assert collecting.returncode == 130, said
     assert running.state == before
     assert running.runs
+
+
+def test_no_device_need_be_free(host: Start, tool: Tool, job: Callable[..., Job]) -> None:
+    ascend = host(npus=1, processes=[{"logic": 0, "pid": 4711, "name": "python", "mb": 9000}])
+    running = job(ascend)
+    ask(tool, ascend, running.directory)
+    examined = tool("doctor", "--host", "ascend01", "--model", "job")
+    assert examined.status == 0, examined.out
+    assert "dynamic: profiler_config.json is what a job with PROF_CONFIG_PATH looks at" in examined.out
+    shown = tool("--host", "ascend01", "--model", "job", "--dry-run")
+    assert shown.status == 0, shown.err
+    assert f"note      {running.file} is changed while the job records" in shown.out
+    assert tool.collect(model="job").status == 0
+
+
+def test_detached_and_fetched_later(host: Start, tool: Tool, job: Callable[..., Job]) -> None:
+    ascend = host()
+    ask(tool, ascend, job(ascend).directory)
+    started = tool("--host", "ascend01", "--model", "job", "--detach", "--json")
+    assert started.status == 0, started.err
+    run = started.document["run_id"]
+    assert run in tool("runs", "--host", "ascend01").out
+    brought = tool("attach", run, "--host", "ascend01")
+    assert brought.status == 0, brought.err
+    assert "devices of the job" in brought.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -14,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from boxes import manifest
-from checkouts import CANN, checkout
+from boxes import box, inside, manifest
+from checkouts import CANN, MINIATURES, checkout
 from harness import Tool, one_error
 from simhost import SimHost
 
@@ -204,3 +205,30 @@ def test_detached_and_fetched_later(host: Start, tool: Tool, job: Callable[..., 
     brought = tool("attach", run, "--host", "ascend01")
     assert brought.status == 0, brought.err
     assert "devices of the job" in brought.out
+
+
+def test_a_job_in_a_container(host: Start, tool: Tool, tmp_path: Path) -> None:
+    ascend = host(container_engine="docker")
+    container = box(ascend, visible=[2])
+    shutil.copytree(MINIATURES / "dynamic", container.outside(container.home) / "dynamic")
+    sourced = f". {container.home}/Ascend/ascend-toolkit/set_env.sh"
+    command = f"{sourced}; cd {container.home}; exec dynamic/train.sh --train-iters 100000"
+    with subprocess.Popen(
+        [ascend.session],
+        env={"SSH_ORIGINAL_COMMAND": f'docker exec vllm bash -c "{command}"'},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            asked = container.outside(container.home) / "dynamic" / "prof_config"
+            wait_for(lambda: (asked / "profiler_config.json").exists())
+            before = (asked / "profiler_config.json").read_bytes()
+            model = {"route": "dynamic", "project": f"{container.home}/dynamic/prof_config"}
+            inside(tool, ascend, models={"job": model})
+            outcome = tool.collect(model="job")
+            assert outcome.status == 0, outcome.err
+            assert manifest(tool, outcome)["container"]["name"] == "vllm"
+            assert (asked / "profiler_config.json").read_bytes() == before
+        finally:
+            container.stop()
+            process.wait(timeout=30)

@@ -95,7 +95,7 @@ def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
         "python": sys.executable,
         "agent": os.path.abspath(sys.argv[0]),
         "run": run.path,
-        "port": _free_port(),
+        "port": free_port(),
     }
     told = {events.PIPE_VARIABLE: str(writable), events.GATE_VARIABLE: ",".join(map("{}:{}".format, ranks, gates))}
     popen = subprocess.Popen(
@@ -111,7 +111,7 @@ def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
     return Program(popen, os.fdopen(readable, "rb"), dict(zip(ranks, openers)))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """For the ranks of a program to meet at; what another takes in between ends the run with torchrun's own words."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

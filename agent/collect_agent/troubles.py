@@ -181,6 +181,13 @@ NOT_CLOSED = Trouble(
     "it crashed, or was ended by the others; an exit status of 0 does not say that it did not",
     "read {log}",
 )
+RANK_LOST = Trouble(
+    "rank-lost",
+    "RunFailed",
+    "rank {rank} has ended, and the others wait for it{said}",
+    "a collective waits for every rank, for as long as its time-out says (HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT)",
+    "mend what that rank says; read {log}, and the log of that rank if it has one of its own",
+)
 WINDOW_TOO_LONG = Trouble(
     "window-too-long",
     "RunFailed",

@@ -11,14 +11,15 @@ from .receipts import Line
 from .story import Story, Window
 
 _RAISED = re.compile(
-    r"^(?:\[?rank\d+\]?:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*|\S+\.py: error: .*)"
+    r"^(?:\[?rank\d+\]?:\s*)?("
+    r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*|[\w./ -]+: error: .*|Could not (?:override|append to) .*)"
 )
 
 
 def cause(lines: Iterable[str]) -> str:
     """The first exception that ended something, of a program's output: the others mostly follow from it.
 
-    Or what a program says of arguments that it does not take.
+    Or what a program says of arguments that it does not take: argparse, Hydra.
     """
     for line in lines:
         found = _RAISED.match(line.strip())

@@ -8,6 +8,7 @@ status 0 whatever became of its ranks.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,7 +50,7 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     # The engine decodes max_new_tokens times; a loop of a model's own has the first token from its prefill.
     steps, decodes = _steps(request, window, config.tokens - own_loop)
     tokens = max(config.tokens, decodes + own_loop)
-    stem = posixpath.splitext(posixpath.basename(config.name))[0] + "__collect_remote"
+    stem = re.sub(r"[^\w.-]", "_", posixpath.splitext(posixpath.basename(config.name))[0]) + "__collect_remote"
     up = "/".join([".."] * (facts.path.count("/") + 3))  # from models/<model>/config to the root
     launch = Launch(
         ("bash", LAUNCHER, "--model", named["model"], "--yaml", Named(f"{up}{{run}}/{stem}.yaml")),

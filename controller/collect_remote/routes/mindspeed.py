@@ -14,7 +14,7 @@ from ..inventory.options import count
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
 from .launch_script import number_of, program_of, with_arguments
-from .mindspeed_switches import DIALECTS, PACKAGES, TOOLS, Dialect, dialect_of
+from .mindspeed_switches import DIALECTS, IMPORTS, PACKAGES, TOOLS, Dialect, dialect_of
 from .plan import Launch, Plan, driven
 from .route import Match, Route
 
@@ -24,7 +24,7 @@ PROFILER_WARMUP = 1
 
 
 def wants(_: Mapping[str, Any]) -> Wants:
-    return Wants((TOOLS,), tuple(dialect.word for dialect in DIALECTS), PACKAGES)
+    return Wants((TOOLS,), (*IMPORTS, *(dialect.word for dialect in DIALECTS)), PACKAGES)
 
 
 def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
@@ -41,7 +41,7 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     command = model.options["command"]
     dialect = _dialect(command, model, facts)
     done, before = model.options.get("resumed_at", 0), max(request.warmup_steps, LEAST_BEFORE)
-    iterations = number_of("--train-iters", command, facts)
+    iterations = number_of(r"--(?:train-iters|training\.max_steps)", command, facts)
     active = _active(request, window, before + PROFILER_WARMUP, None if iterations is None else iterations - done)
     nodes = number_of("--nnodes", command, facts) or 1
     if nodes > 1:

@@ -74,9 +74,9 @@ def test_a_script_that_passes_arguments_on_gets_them(checkout: Path) -> None:
 
 def test_another_script_is_copied(checkout: Path) -> None:
     plan = planned(checkout, ["bash", PTD], device_count=2)
-    assert argv(plan) == ["bash", "-c", '. "$COLLECT_REMOTE_RUN/launch.sh"', PTD]
+    assert argv(plan) == ["bash", "-c", '. "$COLLECT_REMOTE_LAUNCH_run/launch.sh"', PTD]
     assert plan.launch is not None
-    assert plan.launch.env == {"COLLECT_REMOTE_RUN": "{run}"}
+    assert plan.launch.env == {"COLLECT_REMOTE_LAUNCH_run": "{run}"}
     assert "$OUTPUT_ARGS --profile --profile-step-start 5" in plan.files["launch.sh"]
     assert "a copy of" in plan.notes[0]
 

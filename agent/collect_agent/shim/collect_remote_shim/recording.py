@@ -54,7 +54,6 @@ class Recording:
         self.place = place  # says where torch_npu writes next
         self.steps, self.thrown_away = 0, False
         self.compiled_before = 0  # the window
-        self.kind = phase  # of a step
         self.made_by, self.started_by = os.getpid(), 0
         self.state = NONE
         self.begin_step()
@@ -103,7 +102,7 @@ class Recording:
             prof.step_num = self.steps  # some programs go on until it has counted so far
         elif self.started:
             receipts.say(
-                "step", id=self.id, n=self.steps, state=self.state, kind=self.kind,
+                "step", id=self.id, n=self.steps, state=self.state,
                 seconds=round(time.perf_counter() - self.since, 6), recompiles=device.compilations() - self.compiled,
             )  # fmt: skip
             self.go_on(prof, original)

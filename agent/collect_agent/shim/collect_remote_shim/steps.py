@@ -103,8 +103,6 @@ class Steps:
     def next(self) -> None:
         """Close the step, when all that was launched in it has ended."""
         device.synchronize()
-        if self.open:
-            getattr(self.prof, MARK).kind = self.open.window.kinds[self.position - 1]
         self.prof.step()
 
     # --- after a call ---

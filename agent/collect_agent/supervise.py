@@ -92,12 +92,17 @@ def _pipeline(
     journal.write(stage="lease", devices=held.devices)
     started = time.time()
     moments: List[presence.Moment] = []
+
+    def seen(when: str) -> None:
+        if plan["leased"]:  # what is on the devices of others is theirs
+            moments.append(look(when))
+
     try:
         worker = program.start(run, plan, held)
         # The worker has a model to load: what comes after it is imported meanwhile.
         from . import harvest, result
 
-        _follow_worker(run, plan, worker, journal, held.devices, lambda when: moments.append(look(when)))
+        _follow_worker(run, plan, worker, journal, held.devices, seen)
         harvest.settle(run, plan, journal.write)
     finally:
         process.end(run.id, grace_s=GRACE_S)  # nothing of the run may be on a device whose lease is given back

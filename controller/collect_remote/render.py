@@ -37,7 +37,7 @@ def result_text(result: Profile) -> str:
     manifest = result.manifest
     checks = sum(len(profile["checks"]) for profile in manifest["profiles"]) + len(manifest["checks"])
     size = manifest["archive"]["size"]
-    devices = ", ".join(f"{device['label']} {device['name']}" for device in manifest["devices"])
+    devices = ", ".join(f"{device['label']} {device['name']}" for device in manifest["devices"]) or "devices of the job"
     lines = [
         f"{result.archive}  {size / 1e6:.1f} MB, {manifest['verdict']} ({checks} checks)",
         f"  on {_place(manifest)}, {devices}, torch_npu {manifest['versions']['torch_npu']}",

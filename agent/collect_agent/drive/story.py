@@ -128,7 +128,7 @@ class Story:
         self.closed.add((window.phase, window.rank))
         if window.schedule is not None or self._counted:
             return []
-        return [self._profiled(window, 1, line["time"] - window.opened, 0)]
+        return [self._profiled(window, 1, line["time"] - window.opened, line.get("recompiles") or 0)]
 
     def _warm(self, phase: str, kind: str, seconds: float, whose: Report) -> Report:
         self._warmups[phase] = number = self._warmups.get(phase, 0) + 1

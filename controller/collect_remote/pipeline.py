@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -34,13 +35,14 @@ Decided = tuple[Window, Plan] | None  # before the host was asked
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a run would do: `collect-remote --dry-run`."""
+    """What a run would do: `collect-remote --dry-run`. `node`: the place of its host in a job of several."""
 
     facts: Facts
     verdicts: tuple[Verdict, ...]
     devices: Group
     plan: Plan
     agent: str
+    node: Mapping[str, Any] | None = None
 
 
 def collect(
@@ -76,7 +78,7 @@ def _collected(
 ) -> Profile:
     place = store.place(request.host, request.model, run_id, request.out)
     with growing.incoming(place):
-        run, asked = _planned(request, host, model, ready, run_id, remote, log)
+        run, asked = planned(request, host, model, ready, run_id, remote, log)
         from .bring import bring
 
         return bring(run, place, asked, log)
@@ -90,7 +92,7 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
     model = model_of(request, host)
     ready = early(request, model)
     with session(host, on_event) as (remote, log):
-        run, _ = _planned(request, host, model, ready, new_run_id(), remote, log, detached=True)
+        run, _ = planned(request, host, model, ready, new_run_id(), remote, log, detached=True)
         from .bring import stopped
 
         try:
@@ -107,15 +109,17 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
         return run
 
 
-def preview(request: Request, host: Host, on_event: OnEvent | None = None) -> Preview:
-    """Everything up to the plan; nothing is uploaded or started."""
+def preview(request: Request, host: Host, on_event: OnEvent | None = None, *, first: Host | None = None) -> Preview:
+    """Everything up to the plan; nothing is uploaded or started. `first`: see `planned`."""
     model = model_of(request, host)
     ready = early(request, model)
     with session(host, on_event) as (remote, log):
         facts, judged, plan = _decided(request, host, model, ready, remote, log)
         from .devices import groups
     devices = groups(judged, request.wish)[0] if plan.leased else ()
-    return Preview(facts, judged, devices, plan, deploy.build().name)
+    from .launch import place_in_job
+
+    return Preview(facts, judged, devices, plan, deploy.build().name, place_in_job(request, first))
 
 
 def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
@@ -152,7 +156,7 @@ def new_run_id() -> str:
     return f"{datetime.now():%Y%m%d_%H%M%S}_{os.urandom(3).hex()}"
 
 
-def _planned(
+def planned(
     request: Request,
     host: Host,
     model: ModelSpec,
@@ -162,14 +166,18 @@ def _planned(
     log: Log,
     *,
     detached: bool = False,
+    first: Host | None = None,
 ) -> tuple[Run, dict[str, Any]]:
-    """The run that the request means on this host, about to start, and the document it is asked for with."""
+    """The run that the request means on this host, about to start, and the document it is asked for with.
+
+    `first`: of the hosts of the job that the run is a part of.
+    """
     facts, judged, plan = _decided(request, host, model, ready, remote, log)
     from .launch import document
     from .run import Run
 
     link = remote.login.link_bytes_s if remote.login else None
-    asked = document(request, run_id, plan, facts, judged, detached=detached, link_bytes_s=link)
+    asked = document(request, run_id, plan, facts, judged, detached=detached, link_bytes_s=link, first=first)
     log(stage="start", run=run_id, upload=not facts.agent_present)
     return Run(deploy.Deployed(remote, facts), run_id, request.reconnect_for, asked), asked
 

@@ -68,6 +68,21 @@ class Run:
         self.stopped = not left
         return left
 
+    def meet(self, number: int, port: int) -> None:
+        """Let it go on from a meeting with the other hosts of its job, from another thread than follows it.
+
+        UnreachableError when the connection is lost: who follows it gets it back.
+        """
+        command = ("meet", self.directory, str(number), str(port))
+        with self._deployed.stream(*command, going=True) as stream:
+            answer(stream, "meet")
+
+    def remove(self) -> None:
+        """Remove it from the host, result and all, once it has ended."""
+        workdir = self._deployed.facts.workdir
+        with self._deployed.stream("clean", workdir, "--results", self.id) as stream:
+            answer(stream, "clean")
+
     def _stop(self) -> list[int]:
         with self._deployed.stream("stop", self.directory, going=True) as stream:
             return list(answer(stream, "stop")["left"])

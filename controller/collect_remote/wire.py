@@ -27,6 +27,7 @@ _ERROR = {"kind": str, "message": str, "remedy": str}
 EVENTS: dict[str, dict[str, Any]] = {
     "wait": {"reasons": [str], "left_s": float},
     "lease": {"devices": [{"label": str}]},
+    "meet": {"number": count, "port": Maybe(count)},
     "import": {"versions": Maybe({ANY_NAME: _TEXT}), "device": Maybe(dict)},
     "warmup": _STEP,
     "profile": _STEP,

@@ -15,7 +15,7 @@ import subprocess
 import time
 from typing import Any, Dict, Iterator, List, Optional
 
-from .. import events, family, process, shim, troubles
+from .. import events, family, process, shim, together, troubles
 from ..failure import Failure
 from ..rundir import RunDir
 from . import diagnosis
@@ -60,7 +60,7 @@ class Driver:
     @contextlib.contextmanager
     def started(self) -> "Iterator[subprocess.Popen[bytes]]":
         """The program in a process group of its own, which is asked to end when the body is left."""
-        names = {"run": self._run.path}
+        names = self._names()
         argv = [word.format(**names) for word in self._launch["argv"]]
         environment = self._environment({name: value.format(**names) for name, value in self._launch["env"].items()})
         try:
@@ -105,6 +105,14 @@ class Driver:
                 self._ended(status, conversation)
                 return
             time.sleep(TICK_S)
+
+    def _names(self) -> Dict[str, str]:
+        """What the plan names in braces. The supervisor tells where a job on several hosts meets."""
+        return {
+            "run": self._run.path,
+            "master_addr": os.environ.get("MASTER_ADDR", "127.0.0.1"),
+            "port": os.environ.get("MASTER_PORT") or str(together.free_port("127.0.0.1")),
+        }
 
     def _ended(self, status: int, conversation: Optional[Conversation]) -> None:
         if self._story.over and conversation is None:

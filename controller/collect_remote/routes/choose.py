@@ -69,4 +69,7 @@ def late(request: Request, model: ModelSpec, facts: ProjectFacts) -> tuple[Windo
     model = dataclasses.replace(model, route=route.name)
     decided = window(request, model, route.phases)
     plan = route.plan(request, decided, model, facts)
+    if request.nodes and (not plan.leased or (plan.launch and plan.launch.trigger)):
+        what = "asks a server" if plan.leased else "records a job that runs already"
+        raise UsageError(f"--nodes: route {route.name} {what}, on one host", "name the one host that it is on")
     return decided, dataclasses.replace(plan, evidence=match.evidence)

@@ -42,7 +42,7 @@ GRACE_S = 2.0  # for the host that is the cause, when another has noticed it fir
 _OF_A_PEER = re.compile(r"[Cc]onnection (?:reset|closed|refused)|closed by peer|Broken pipe|Dist\w*Error|\bEI000[26]\b")
 
 
-def collect(request: Request, hosts: Sequence[Host], on_event: OnEvent | None = None) -> Profile:
+def collect_job(request: Request, hosts: Sequence[Host], on_event: OnEvent | None = None) -> Profile:
     """Collect one profile of a job on `hosts`, the first of which is its master, and publish it under that one's name.
 
     `on_event` is called in this thread with every event; `node` is the host that it is of. Raises the CollectError that
@@ -63,7 +63,7 @@ def collect(request: Request, hosts: Sequence[Host], on_event: OnEvent | None = 
         return _Job(nodes, others, again, on_event).collect()
 
 
-def preview(request: Request, hosts: Sequence[Host], on_event: OnEvent | None = None) -> list[pipeline.Preview]:
+def preview_job(request: Request, hosts: Sequence[Host], on_event: OnEvent | None = None) -> list[pipeline.Preview]:
     """What would be done on each of the hosts, in their order; nothing is uploaded or started."""
     nodes, one_by_one = _nodes(request, hosts), threading.Lock()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import containers, deploy, growing, store
 from .cancel import Cancel
-from .errors import Interrupted, ProfileInvalid, RunFailed, StorageError, TransferError, from_agent
+from .errors import Interrupted, ProfileInvalid, RunFailed, StorageError, TransferError, UsageError, from_agent
 from .inventory import Host, ModelSpec
 from .remote import Remote
 from .request import Request, Window
@@ -37,6 +37,7 @@ Decided = tuple[Window, Plan] | None  # before the host was asked
 class Preview:
     """What a run would do: `collect-remote --dry-run`. `node`: the place of its host in a job of several."""
 
+    host: str
     facts: Facts
     verdicts: tuple[Verdict, ...]
     devices: Group
@@ -60,6 +61,7 @@ def collect(
     `run_id`: one of `new_run_id`, for whoever writes it down before anything is started.
     """
     run_id = run_id or new_run_id()
+    _require_one(request)
     model = model_of(request, host)
     ready = early(request, model)
     with session(host, on_event, cancel) as (remote, log):
@@ -89,6 +91,7 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
 
     Raises the CollectError that says why it was not started.
     """
+    _require_one(request)
     model = model_of(request, host)
     ready = early(request, model)
     with session(host, on_event) as (remote, log):
@@ -119,7 +122,7 @@ def preview(request: Request, host: Host, on_event: OnEvent | None = None, *, fi
     devices = groups(judged, request.wish)[0] if plan.leased else ()
     from .launch import place_in_job
 
-    return Preview(facts, judged, devices, plan, deploy.build().name, place_in_job(request, first))
+    return Preview(host.name, facts, judged, devices, plan, deploy.build().name, place_in_job(request, first))
 
 
 def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
@@ -154,6 +157,11 @@ def deploy_agent(host: Host) -> str:
 def new_run_id() -> str:
     """Nobody has it a second time, and it tells when it was made."""
     return f"{datetime.now():%Y%m%d_%H%M%S}_{os.urandom(3).hex()}"
+
+
+def _require_one(request: Request) -> None:
+    if request.nodes:
+        raise UsageError("the request is for a job on several hosts", "see `collect_job`")
 
 
 def planned(

@@ -39,18 +39,22 @@ def forward(state):
         {what}
     return state @ state
 """
-# Each of its ranks is told where it stands by the launcher, as the ranks of any training script are.
+# Its ranks are told where they stand by the launcher, which has it from the words of the command.
 TRAIN = """
-import os, torch, torch_npu
+import os, sys, torch, torch_npu
 
-assert os.environ["WORLD_SIZE"] == "4" and os.environ["NNODES"] == "2" and os.environ["NODE_RANK"] == "{rank}", os.environ
-assert os.environ["MASTER_PORT"] == os.environ["TOLD_PORT"]
+said = [os.environ[name] for name in ("NNODES", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "MASTER_PORT")]
+assert said == ["2", sys.argv[1], sys.argv[1], "4", sys.argv[2]], said
 x = torch.ones(8, 8).to("npu:" + os.environ["LOCAL_RANK"])
 with torch_npu.profiler.profile(on_trace_ready=torch_npu.profiler.tensorboard_trace_handler("./prof")) as prof:
     for step in range(20):
         x = x @ x / 8
         prof.step()
 """
+TORCHRUN = (
+    "python3 -m torch.distributed.run --nnodes={nodes} --node-rank={node_rank} --nproc-per-node=2 "
+    "--master-addr={master_addr} --master-port={master_port} train.py {node_rank} {master_port}"
+)
 
 
 def two(host: Start, **second: Any) -> tuple[SimHost, SimHost]:
@@ -103,10 +107,216 @@ def test_one_profile_of_all_ranks(host: Start, tool: Tool) -> None:
     judged = [check["message"] for check in manifest["checks"] if check["id"] == "device-shared"]
     assert [message.partition(":")[0] for message in judged] == ["ascend01", "ascend02"]
     log = (archive.parent / "run.log").read_text()
-    assert [line.split(",")[0] for line in log.splitlines() if line.startswith("--- ")] == ["--- ascend01", "--- ascend02"]
+    assert [line.split(",")[0] for line in log.splitlines() if line.startswith("--- ")] == [
+        "--- ascend01",
+        "--- ascend02",
+    ]
     for ascend in hosts:
         assert gone(ascend.processes)
         assert ascend.held() == {}
         assert runs(ascend) == [], "what was brought is removed there"
     again = tool("validate", str(archive), "--json")
     assert again.status == 0, again.out
+
+
+def trained(tool: Tool, hosts: tuple[SimHost, ...]) -> list[Path]:
+    """A model whose project lies in another directory on each host; those directories."""
+    folders = []
+    for ascend in hosts:
+        folders.append(ascend.workdir.parent / "project")
+        folders[-1].mkdir()
+        (folders[-1] / "train.py").write_text(TRAIN)
+    model = {"route": "script", "project": str(folders[0]), "command": TORCHRUN}
+    of_second = {"models": {"mine": {"project": str(folders[-1])}}}
+    tool.inventory(*hosts, models={"mine": model}, entries={"ascend02": of_second} if len(hosts) > 1 else {})
+    return folders
+
+
+def test_any_script_over_two_hosts(host: Start, tool: Tool) -> None:
+    hosts = two(host)
+    folders = trained(tool, hosts)
+    outcome = tool.collect(*JOB, "--phase", "train", model="mine")
+    assert outcome.status == 0, outcome.err
+    archive = tool.directory / outcome.document["archive"]["path"]
+    assert profiles(archive) == {"train": [f"profiler_info_{rank}.json" for rank in range(4)]}
+    assert [path.name for folder in folders for path in folder.iterdir()] == ["train.py"] * 2
+    for ascend in hosts:
+        assert gone(ascend.processes)
+        assert runs(ascend) == []
+
+
+def test_some_ranks_of_every_host(host: Start, tool: Tool) -> None:
+    trained(tool, two(host))
+    outcome = tool.collect(*JOB, "--phase", "train", "--ranks", "1,2", model="mine")
+    assert outcome.status == 0, outcome.err
+    archive = tool.directory / outcome.document["archive"]["path"]
+    assert profiles(archive) == {"train": ["profiler_info_1.json", "profiler_info_2.json"]}
+
+
+def test_the_windows_of_all_hosts_are_open_together(host: Start, tool: Tool) -> None:
+    """Whoever is ready first waits: profiles that were not recorded together would not be of one job."""
+    hosts = two(host)
+    faulty(tool, hosts, "pass")
+    text = (tool.directory / "faulty.py").read_text()
+    slow = "def load(device, options):\n    time.sleep(6 * (os.environ['RANK'] == '1'))"
+    (tool.directory / "faulty.py").write_text(text.replace("def load(device, options):", slow))
+    outcome = tool.collect("--nodes", "ascend02", model="faulty")
+    assert outcome.status == 0, outcome.err
+    (complete,) = [check for check in manifest_of(tool, outcome)["checks"] if check["id"] == "complete"]
+    assert complete["verdict"] == "pass", complete
+
+
+def manifest_of(tool: Tool, outcome: Outcome) -> Any:
+    return json.loads((tool.directory / outcome.document["directory"] / "manifest.json").read_text())
+
+
+def test_nothing_is_started_before_every_host_can(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    hosts = two(host, processes=BUSY)
+    tool.inventory(*hosts)
+    error = one_error(tool.collect(*JOB), 4, message="NPU 0 chip 0", remedy="wait")
+    assert error["host"] == "ascend02"
+    assert_clean(*hosts)
+    assert [runs(ascend) for ascend in hosts] == [[], []]
+
+
+def test_a_host_that_cannot_be_reached(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    ascend = host()
+    tool.inventory(ascend, entries={"ascend02": {**ascend.inventory_entry(), "port": 1}})
+    error = one_error(tool.collect(*JOB), 3, message="refused|reach|connect", remedy=".")
+    assert error["host"] == "ascend02"
+    assert_clean(ascend)
+    assert runs(ascend) == []
+
+
+def test_a_host_waits_for_the_device_of_another(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    hosts = two(host, processes=[*BUSY, {"logic": 7, "pid": 4718, "name": "python", "mb": 9000}])
+    tool.inventory(*hosts)
+    process = tool.start("--host", "ascend01", "--model", "llama", "--json", "--nodes", "ascend02", "--wait", "60s")
+    said = read_until(process, "ascend01: waiting for the other hosts")
+    assert "ascend01: importing" not in said
+    hosts[1].set_state(processes=[])
+    outcome = end(process, said)
+    assert outcome.status == 0, outcome.err
+    assert profiles(tool.directory / outcome.document["archive"]["path"])["both"] == [
+        "profiler_info_0.json",
+        "profiler_info_1.json",
+    ]
+
+
+def read_until(process: subprocess.Popen[str], until: str) -> str:
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if until in line:
+            return said
+    raise AssertionError(f"never came to {until!r}: {said}")
+
+
+def end(process: subprocess.Popen[str], said: str) -> Outcome:
+    out, err = process.communicate(timeout=60)
+    return Outcome(process.returncode, out, said + err)
+
+
+@pytest.mark.parametrize(
+    ("what", "rank", "status", "message"),
+    [
+        ("raise RuntimeError('out of luck')", 3, 6, "rank 3: the model raised RuntimeError: out of luck"),
+        ("os.kill(os.getpid(), 11)", 2, 6, "rank 2 was killed by SIGSEGV"),
+        ("import torch._dynamo.utils as d; d.counters['stats']['unique_graphs'] += 1", 1, 7, "1 recompile inside"),
+    ],
+    ids=["raises", "crashes", "invalid"],
+)
+def test_a_rank_that_fails_ends_all(
+    host: Start, tool: Tool, assert_clean: Clean, what: str, rank: int, status: int, message: str
+) -> None:
+    hosts = two(host)
+    faulty(tool, hosts, what, rank, at=5)
+    began = time.monotonic()
+    error = one_error(tool.collect(*JOB, model="faulty"), status, message=message, remedy=".")
+    assert time.monotonic() - began < 40, "nobody waits for what cannot come"
+    assert error["host"] == f"ascend0{1 + rank // 2}"
+    assert_clean(*hosts)
+
+
+def test_the_cause_is_told_and_not_who_noticed_it(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    """A rank of the first host fails because one of the second has gone, and says so before that one's launcher does."""
+    hosts = two(host)
+    what = (
+        "time.sleep(0.7 * (os.environ['RANK'] == '3')); "
+        "raise RuntimeError('Connection closed by peer' if os.environ['RANK'] == '0' else 'out of memory')"
+    )
+    faulty(tool, hosts, what, 0, 3, at=5)
+    error = one_error(tool.collect(*JOB, model="faulty"), 6, message="rank 3: the model raised .*memory", remedy=".")
+    assert error["host"] == "ascend02"
+    assert_clean(*hosts)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_interrupted_on_all_hosts(host: Start, tool: Tool, assert_clean: Clean, number: int) -> None:
+    hosts = two(host)
+    faulty(tool, hosts, "time.sleep(60)", 0, 1, 2, 3)
+    process = tool.start("--host", "ascend01", "--model", "faulty", "--json", *JOB)
+    said = read_until(process, "ascend02: warming up")
+    process.send_signal(number)
+    outcome = end(process, said)
+    assert outcome.status == 130, outcome.err
+    for name in ("ascend01", "ascend02"):
+        assert f"was stopped on {name}, nothing of it is left and its device is free" in outcome.err
+    assert_clean(*hosts)
+
+
+def test_a_lost_connection_to_one_of_them(host: Start, tool: Tool) -> None:
+    hosts = two(host)
+    faulty(tool, hosts, "time.sleep(3)", 0, 1, 2, 3)
+    process = tool.start("--host", "ascend01", "--model", "faulty", "--json", *JOB)
+    said = read_until(process, "ascend02: warming up")
+    hosts[1].drop_connections()
+    outcome = end(process, said)
+    assert outcome.status == 0, outcome.err
+    assert outcome.document["verdict"] == "valid"
+
+
+def test_the_plan_of_each_host(host: Start, tool: Tool) -> None:
+    hosts = two(host)
+    tool.inventory(*hosts, entries={"ascend01": {"env": {"MASTER_ADDR": "192.0.2.7", "MASTER_PORT": "29511"}}})
+    outcome = tool("--host", "ascend01", "--model", "llama", *JOB, "--dry-run")
+    assert outcome.status == 0, outcome.err
+    assert "node      0 of 2, ascend01: ranks 0, 1" in outcome.out
+    assert "node      1 of 2, ascend02: ranks 2, 3" in outcome.out
+    assert outcome.out.count("master 192.0.2.7, 29511") == 2
+    document = tool.collect(*JOB, "--dry-run").document
+    assert [node["plan"]["expected"]["ranks"] for node in document["nodes"]] == [[0, 1], [2, 3]]
+    assert [runs(ascend) for ascend in hosts] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--nodes", "ascend02", "--detach"), "--detach does not go with --nodes"),
+        (("--nodes", "ascend02", "--salvage"), "--salvage does not go with --nodes"),
+        (("--nodes", "ascend01"), "names a host twice"),
+        (("--nodes", "ascend03"), "there is no host 'ascend03'"),
+        (("sweep", "--nodes", "ascend02"), "a cell of a sweep is one host"),
+    ],
+    ids=["detach", "salvage", "twice", "unknown", "sweep"],
+)
+def test_what_does_not_go_together(tool: Tool, options: tuple[str, ...], message: str) -> None:
+    known = {name: {"address": "127.0.0.1", "port": 1} for name in ("ascend01", "ascend02")}
+    tool.inventory(entries=known)
+    if options[0] == "sweep":
+        one_error(tool(*options, "--json"), 2, message=message, remedy=".")
+    else:
+        one_error(tool.collect(*options), 2, message=message, remedy=".")
+
+
+@pytest.mark.torch_npu
+@pytest.mark.exhaustive
+def test_the_real_torch_npu_and_torchrun(host: Start, tool: Tool, ascend_runtime: str) -> None:
+    hosts = host(runtime=ascend_runtime), host(name="ascend02", runtime=ascend_runtime)
+    tool.inventory(*hosts)
+    outcome = tool.collect("--nodes", "ascend02", "--phase", "prefill", timeout=300)
+    assert outcome.status == 0, outcome.err
+    assert profiles(tool.directory / outcome.document["archive"]["path"]) == {
+        "prefill": ["profiler_info_0.json", "profiler_info_1.json"]
+    }

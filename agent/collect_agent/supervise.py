@@ -152,6 +152,9 @@ def _follow_worker(
         journal.write(stage="recorded", died=_death(status, run.log))
     elif status:
         died = troubles.DIED(how=_death(status, run.log), log=run.log)
+        known = remedies.find(died.message)
+        if known:
+            died.remedy, died.entry = known
         died.remedy += remains.kept(run)
         raise died
 

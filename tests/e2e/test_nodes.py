@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import tarfile
 import time
@@ -240,7 +241,7 @@ def test_a_rank_that_fails_ends_all(
 
 
 def test_the_cause_is_told_and_not_who_noticed_it(host: Start, tool: Tool, assert_clean: Clean) -> None:
-    """A rank of the first host fails because one of the second has gone, and says so before that one's launcher does."""
+    """A rank of the first host fails because one of the second has gone, and its launcher says so before that one's."""
     hosts = two(host)
     what = (
         "time.sleep(0.7 * (os.environ['RANK'] == '3')); "
@@ -288,6 +289,24 @@ def test_the_plan_of_each_host(host: Start, tool: Tool) -> None:
     document = tool.collect(*JOB, "--dry-run").document
     assert [node["plan"]["expected"]["ranks"] for node in document["nodes"]] == [[0, 1], [2, 3]]
     assert [runs(ascend) for ascend in hosts] == [[], []]
+
+
+def test_a_port_that_is_in_use(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    hosts = two(host)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        tool.inventory(*hosts, entries={"ascend01": {"env": {"MASTER_PORT": port}}})
+        outcome = tool.collect(*JOB)
+    error = one_error(outcome, 6, message=f"failed to listen .* port: {port}", remedy="MASTER_PORT")
+    assert error["host"] == "ascend01"
+    assert_clean(*hosts)
+
+
+@pytest.mark.parametrize("value", ["", "99999", "many"])
+def test_a_port_that_is_none(tool: Tool, value: str) -> None:
+    known = {name: {"address": "127.0.0.1", "port": 1} for name in ("ascend01", "ascend02")}
+    tool.inventory(entries={**known, "ascend01": {**known["ascend01"], "env": {"MASTER_PORT": value}}})
+    one_error(tool.collect(*JOB), 2, message=f"MASTER_PORT of ascend01 is '{value}'", remedy="1 to 65535")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from .onhost.reader import INPUT
 from .parallel import at_once
 from .remote import Remote
 from .request import Request, Window, window
-from .routes.choose import late, wanted
+from .routes.choose import late, ranks_of, wanted
 from .survey import Facts, survey
 from .survey_shape import TRIAL, read
 
@@ -99,7 +99,8 @@ def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
         yield connection.first_output(remote.login)
         yield ok(SURVEY, "the host was looked at", time.monotonic() - begun)
         yield facts
-        request = Request(host.name, model.name if model else "")
+        ranks = ranks_of(model, facts.project) if model and facts.project else 1
+        request = Request(host.name, model.name if model else "", device_count=ranks)
         needed = estimate.LEAST
         if model is not None:
             decided, route = routed(request, model, facts)

@@ -64,26 +64,36 @@ def collect(
     _require_one(request)
     model = model_of(request, host)
     ready = early(request, model)
-    with session(host, on_event, cancel) as (remote, log):
+    place = store.place(request.host, request.model, run_id, request.out)
+    with growing.incoming(place), session(host, on_event, cancel) as (remote, log):
         try:
-            return _collected(request, host, model, ready, run_id, remote, log)
+            return _collected(request, host, model, ready, (run_id, place), remote, log)
         except (ProfileInvalid, RunFailed) as error:
             if model.fallback is None:
                 raise
             log(stage="fallback", instead_of=model.route, message=error.message, entry=error.entry)
             ready = in_place_of(model, error.message, request)
-            return _collected(request, host, model.fallback, ready, new_run_id(), remote, log)
+            run_id = new_run_id()
+            place = store.place(request.host, request.model, run_id, request.out)
+            with growing.incoming(place):
+                return _collected(request, host, model.fallback, ready, (run_id, place), remote, log)
 
 
 def _collected(
-    request: Request, host: Host, model: ModelSpec, ready: Decided, run_id: str, remote: Remote, log: Log
+    request: Request,
+    host: Host,
+    model: ModelSpec,
+    ready: Decided,
+    named: tuple[str, store.Place],
+    remote: Remote,
+    log: Log,
 ) -> Profile:
-    place = store.place(request.host, request.model, run_id, request.out)
-    with growing.incoming(place):
-        run, asked = planned(request, host, model, ready, run_id, remote, log)
-        from .bring import bring
+    """`named`: the run's id, and where its result will be."""
+    run_id, place = named
+    run, asked = planned(request, host, model, ready, run_id, remote, log)
+    from .bring import bring
 
-        return bring(run, place, asked, log)
+    return bring(run, place, asked, log)
 
 
 def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:

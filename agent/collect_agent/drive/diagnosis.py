@@ -10,11 +10,16 @@ from ..failure import Failure
 from .receipts import Line
 from .story import Story, Window
 
-_RAISED = re.compile(r"^(?:\[?rank\d+\]?:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*)")
+_RAISED = re.compile(
+    r"^(?:\[?rank\d+\]?:\s*)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*|\S+\.py: error: .*)"
+)
 
 
 def cause(lines: Iterable[str]) -> str:
-    """The first exception that ended something, of a program's output: the others mostly follow from it."""
+    """The first exception that ended something, of a program's output: the others mostly follow from it.
+
+    Or what a program says of arguments that it does not take.
+    """
     for line in lines:
         found = _RAISED.match(line.strip())
         if found:
@@ -22,10 +27,18 @@ def cause(lines: Iterable[str]) -> str:
     return ""
 
 
+def last(lines: Iterable[str]) -> str:
+    """The last line that says something: with it a launcher gives up, which is no Python and raises nothing."""
+    said = ""
+    for line in lines:
+        said = line.strip() if any(map(str.isalpha, line)) else said
+    return said[:300]
+
+
 def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) -> Failure:
     """`lines` of all processes; `said`: see `cause`; `status`: the program's exit status; `log`: where to read."""
     said = ": " + said if said else ""
-    by_kind = {line["say"]: line for line in lines}
+    by_kind = {line["say"]: line for line in lines if line["say"] != "missing" or line.get("call") in story.calls}
     if "alive" not in by_kind:
         who = "any Python of the command (exit status {})".format(status)
         return troubles.SHIM_NOT_LOADED(who=who, said=said, log=log)

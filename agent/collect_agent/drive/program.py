@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import time
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 from .. import events, family, process, shim, together, troubles
 from ..failure import Failure
@@ -52,7 +52,8 @@ class Driver:
     def __init__(self, run: RunDir, expected: Dict[str, Any], launch: Dict[str, Any], voice: events.Voice) -> None:
         self._run, self._launch, self._voice = run, launch, voice
         self._receipts = Receipts(_made(run.receipts))
-        self._story = Story(expected["steps"], expected["ranks"], bool(launch["trigger"]))
+        calls = [one["call"] for one in (launch["shim"] or {}).get("step_on", ())]
+        self._story = Story(expected["steps"], expected["ranks"], bool(launch["trigger"]), calls)
         self._phases_told: List[str] = []
         self._gate_since: Optional[float] = None
         self._began = time.time()
@@ -117,7 +118,7 @@ class Driver:
     def _ended(self, status: int, conversation: Optional[Conversation]) -> None:
         if self._story.over and conversation is None:
             return
-        said = self._last_words()
+        said = self._last_words(status)
         if conversation is not None:
             with contextlib.suppress(Exception):
                 while not conversation.said.empty():
@@ -185,15 +186,11 @@ class Driver:
             json.dump(request, file, indent=1)
         return shim.environment(self._run.shim, path, result)
 
-    def _last_words(self) -> str:
-        """The first exception in the program's logs, those of its other ranks included."""
-        for path in [self._run.log, *self._own_logs()]:
-            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
-                said = diagnosis.cause(file)
-                if said:
-                    return said
-        return ""
+    def _last_words(self, status: int) -> str:
+        """The first exception in the program's logs, those of its other ranks included; else how a failure ends."""
+        logs = [self._run.log, *self._own_logs()]
+        said = next(filter(None, (_found(diagnosis.cause, path) for path in logs)), "")
+        return said or (_found(diagnosis.last, self._run.log) if status else "")
 
     def _own_logs(self) -> List[str]:
         """Of this run: a framework may keep those of earlier ones in the same directory."""
@@ -209,6 +206,16 @@ class Driver:
         until = time.monotonic() + ENDING_S
         while program.poll() is None and time.monotonic() < until:
             time.sleep(TICK_S)
+
+
+def _found(search: Callable[[Iterable[str]], str], path: str) -> str:
+    """What `search` finds in the end of a log; nothing in one that cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
+            return search(file)
+    except OSError:
+        return ""
 
 
 def _made(directory: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from .receipts import Line
 
@@ -32,10 +32,13 @@ class Story:
     """`steps`: active steps by phase, None for a phase that is started and stopped. `ranks`: those to profile.
 
     `counted`: whether somebody else reports the steps of what is started and stopped (a conversation with a server).
+    `calls`: those that are steps, where calls are.
     """
 
-    def __init__(self, steps: Dict[str, Optional[int]], ranks: List[int], counted: bool = False) -> None:
-        self.steps, self.ranks, self._counted = steps, ranks, counted
+    def __init__(
+        self, steps: Dict[str, Optional[int]], ranks: List[int], counted: bool = False, calls: Sequence[str] = ()
+    ) -> None:
+        self.steps, self.ranks, self._counted, self.calls = steps, ranks, counted, calls
         self.windows: Dict[Key, Window] = {}
         self.waiting: Set[int] = set()
         self.closed: Set[Tuple[str, int]] = set()
@@ -99,7 +102,7 @@ class Story:
         window.calls += 1
         if window.schedule is None:
             return []
-        if line["state"] in OUTSIDE:
+        if line["state"] in OUTSIDE and not window.inside:
             window.outside += 1
             return [self._warm(window.phase, line["seconds"], self._whose(window))]
         if line["state"] not in INSIDE:

@@ -17,9 +17,9 @@ TEMPLATE = "template"  # of a model with an adapter; see `template`
 @functools.cache
 def routes() -> Mapping[str, Route]:
     """By name, in the order in which a project is held against them."""
-    from . import script
+    from . import cann_recipes, mindspeed, script
 
-    return {route.name: route for route in (script.ROUTE,)}
+    return {route.name: route for route in (cann_recipes.ROUTE, mindspeed.ROUTE, script.ROUTE)}
 
 
 def options_of(name: str) -> tuple[Mapping[str, Check], tuple[str, ...]]:

@@ -53,5 +53,14 @@ def actions(asked: request.Request) -> Dict[str, finder.Action]:
 
         calls.wrap_all(module, asked)
 
+    def compiling(module: Any) -> None:
+        from . import calls
+
+        calls.out_of_sight(module)
+
     modules = {call.module for call in asked.step_on + asked.watch}
-    return dict({name: receipts.guarded(counted) for name in modules}, **{request.MODULE: receipts.guarded(patched)})
+    result: Dict[str, finder.Action] = {name: receipts.guarded(counted) for name in modules}
+    if modules:
+        result["torch._dynamo"] = receipts.guarded(compiling)
+    result[request.MODULE] = receipts.guarded(patched)
+    return result

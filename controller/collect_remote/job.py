@@ -24,7 +24,7 @@ from .errors import CollectError, ConnectError, Interrupted, ProfileInvalid, Run
 from .inventory import Host, ModelSpec
 from .launch import place_in_job
 from .merge import Part, merge
-from .node import Node, left_behind
+from .node import Node, words
 from .parallel import at_once
 from .profile import Profile
 from .request import Request
@@ -215,11 +215,8 @@ class _Job:
         """
         self.in_vain = cause.of_run or not isinstance(cause, (ConnectError, TransferError, Interrupted))
         self._leave()
-        more = [error.message.removeprefix("interrupted: ") for error in self._errors.values() if left_behind(error)]
-        if not self.in_vain:
-            more += [error.remedy for error in self._errors.values() if error is not cause and error.remedy]
-        more += [words for words in (node.may_go_on for node in self._nodes) if words]
-        cause.remedy = "; ".join(dict.fromkeys(filter(None, (cause.remedy, *more))))
+        told = [node.left(error) for node in self._nodes if (error := self._errors.get(node)) is not cause]
+        cause.remedy = "; ".join(dict.fromkeys(filter(None, (cause.remedy, *told))))
 
     def _leave(self) -> None:
         for node in self._nodes:
@@ -232,13 +229,15 @@ class _Job:
         try:
             self._leave()
         except KeyboardInterrupt:
-            said = [node.may_go_on for node in self._nodes]
+            said = [node.left(self._errors.get(node)) for node in self._nodes]
             return Interrupted(f"interrupted again: {'; '.join(filter(None, said)) or 'nothing was started'}")
-        said = [error.message.removeprefix("interrupted: ") for error in self._errors.values()]
-        said += [node.may_go_on for node in self._nodes]
-        remedies = [error.remedy for error in self._errors.values()]
-        told = "; ".join(dict.fromkeys(filter(None, said)))
-        return Interrupted(f"interrupted: {told}", "; ".join(dict.fromkeys(filter(None, remedies))))
+        errors = [self._errors.get(node) for node in self._nodes]
+        said = [words(error) if error else node.left(None) for node, error in zip(self._nodes, errors, strict=True)]
+        remedies = [error.remedy for error in errors if error]
+        return Interrupted(
+            f"interrupted: {'; '.join(dict.fromkeys(filter(None, said))) or 'nothing was started'}",
+            "; ".join(dict.fromkeys(filter(None, remedies))),
+        )
 
     def _settle(self) -> None:
         """Until the hosts have removed their runs; the result stands, whatever becomes of that."""

@@ -62,6 +62,7 @@ class Node:
     run_id: str = field(default_factory=new_run_id)
     run: Run | None = None
     log: Log | None = None
+    is_started: bool = False
     is_over: bool = False
 
     def start(self, job: Job) -> None:
@@ -100,6 +101,7 @@ class Node:
 
         own = store.place(self.host.name, self.request.model, self.run_id)
         self.directory.mkdir()
+        self.is_started = True
         try:
             with brought(run, dataclasses.replace(own, incoming=self.directory), asked, log) as result:
                 job.tell(lambda: job.brought(self, result))
@@ -109,7 +111,7 @@ class Node:
                 with suppress(CollectError):
                     run.stop()
                     run.remove()
-                    log.kept = "what it has recorded was removed"
+                    log.kept = ""
             raise
 
     def _wait_for(self, event: threading.Event) -> None:
@@ -136,14 +138,18 @@ class Node:
             else:
                 return
 
-    @property
-    def may_go_on(self) -> str:
-        """What is to be said of a run that was left alone; nothing when there is none."""
-        if self.run is None or self.is_over:
+    def left(self, error: CollectError | None) -> str:
+        """What there is of its run on the host after `error` ended this, in words; nothing where there is none."""
+        if self.run is None or not self.is_started:
             return ""
-        return f"run {self.run.id} may still be going on: {self.run.how_to_go_on}"
+        if self.log is not None and self.log.kept:
+            return self.log.kept
+        if not self.is_over:
+            return f"run {self.run.id} may still be going on: {self.run.how_to_go_on}"
+        told = isinstance(error, Interrupted) and not self.run.stopped
+        return words(error) if error and told else ""
 
 
-def left_behind(error: CollectError) -> bool:
-    """Whether something of its run may still be there, by the error that ended a node."""
-    return isinstance(error, Interrupted) and "may still be going on" in error.message
+def words(error: CollectError) -> str:
+    """An Interrupted among others."""
+    return error.message.removeprefix("interrupted: ")

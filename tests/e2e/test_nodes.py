@@ -15,6 +15,10 @@ from typing import Any
 
 import pytest
 
+from boxes import box, nothing_left
+from checkouts import checkout, digests, pyyaml
+from collect_remote import Host, Request, collect_job, load_inventory
+from collect_remote.errors import ProfileInvalid, StorageError
 from harness import Outcome, Tool, gone, one_error
 from simhost import SimHost
 
@@ -146,6 +150,23 @@ def test_any_script_over_two_hosts(host: Start, tool: Tool) -> None:
         assert runs(ascend) == []
 
 
+def test_training_with_mindspeed_over_two_hosts(host: Start, tool: Tool, tmp_path: Path) -> None:
+    packages = pyyaml(tmp_path)
+    hosts = tuple(host(name=name, env=packages) for name in ("ascend01", "ascend02"))
+    roots = [checkout(ascend, "mindspeed") for ascend in hosts]
+    before = [digests(root) for root in roots]
+    launcher = TORCHRUN.replace("train.py {node_rank} {master_port}", "pretrain_gpt.py --train-iters 30")
+    model = {"route": "auto", "project": str(roots[0]), "command": launcher}
+    of_second = {"models": {"job": {"project": str(roots[1])}}}
+    tool.inventory(*hosts, models={"job": model}, entries={"ascend02": of_second})
+    outcome = tool.collect(*JOB, "--ranks", "0,3", model="job")
+    assert outcome.status == 0, outcome.err
+    assert outcome.document["route"] == "mindspeed"
+    archive = tool.directory / outcome.document["archive"]["path"]
+    assert profiles(archive) == {"train": ["profiler_info_0.json", "profiler_info_3.json"]}
+    assert [digests(root) for root in roots] == before
+
+
 def test_some_ranks_of_every_host(host: Start, tool: Tool) -> None:
     trained(tool, two(host))
     outcome = tool.collect(*JOB, "--phase", "train", "--ranks", "1,2", model="mine")
@@ -154,17 +175,20 @@ def test_some_ranks_of_every_host(host: Start, tool: Tool) -> None:
     assert profiles(archive) == {"train": ["profiler_info_1.json", "profiler_info_2.json"]}
 
 
-def test_the_windows_of_all_hosts_are_open_together(host: Start, tool: Tool) -> None:
-    """Whoever is ready first waits: profiles that were not recorded together would not be of one job."""
+def test_who_is_ready_first_waits_for_the_others(host: Start, tool: Tool) -> None:
+    """Or their windows would not be open together, and the profiles not of one moment of the job."""
     hosts = two(host)
     faulty(tool, hosts, "pass")
     text = (tool.directory / "faulty.py").read_text()
-    slow = "def load(device, options):\n    time.sleep(6 * (os.environ['RANK'] == '1'))"
+    slow = "def load(device, options):\n    time.sleep(3 * (os.environ['RANK'] == '1'))"
     (tool.directory / "faulty.py").write_text(text.replace("def load(device, options):", slow))
     outcome = tool.collect("--nodes", "ascend02", model="faulty")
     assert outcome.status == 0, outcome.err
-    (complete,) = [check for check in manifest_of(tool, outcome)["checks"] if check["id"] == "complete"]
-    assert complete["verdict"] == "pass", complete
+    quick, late = (node["stages"] for node in manifest_of(tool, outcome)["nodes"])
+    waited = [max(stage["seconds"] for stage in told if stage["stage"] == "meet") for told in (quick, late)]
+    assert waited[0] > 2, quick
+    began = [next(stage["started"] for stage in told if stage["stage"] == "precheck") for told in (quick, late)]
+    assert abs(began[0] - began[1]) < 2
 
 
 def manifest_of(tool: Tool, outcome: Outcome) -> Any:
@@ -189,6 +213,7 @@ def test_a_host_that_cannot_be_reached(host: Start, tool: Tool, assert_clean: Cl
     assert runs(ascend) == []
 
 
+@pytest.mark.exhaustive
 def test_a_host_waits_for_the_device_of_another(host: Start, tool: Tool, assert_clean: Clean) -> None:
     hosts = two(host, processes=[*BUSY, {"logic": 7, "pid": 4718, "name": "python", "mb": 9000}])
     tool.inventory(*hosts)
@@ -327,6 +352,107 @@ def test_what_does_not_go_together(tool: Tool, options: tuple[str, ...], message
         one_error(tool(*options, "--json"), 2, message=message, remedy=".")
     else:
         one_error(tool.collect(*options), 2, message=message, remedy=".")
+
+
+SLOW_TO_END = """
+import signal, time
+
+def load(device, options):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(60)
+"""
+
+
+def test_interrupted_twice_leaves_at_once(host: Start, tool: Tool) -> None:
+    hosts = two(host)
+    (tool.directory / "slow.py").write_text(SLOW_TO_END + "\ndef forward(state): ...\n")
+    tool.inventory(*hosts, models={"slow": {"adapter": "./slow.py"}})
+    process = tool.start("--host", "ascend01", "--model", "slow", "--json", "--nodes", "ascend02")
+    said = read_until(process, "ascend02: loading the model")
+    time.sleep(0.5)  # until the model has made itself deaf to the first request
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+    outcome = end(process, said)
+    assert outcome.status == 130
+    for name in ("ascend01", "ascend02"):
+        assert re.search(rf"`collect-remote stop \S+ --host {name}` ends it", outcome.err)
+    assert all(gone(ascend.processes, patience_s=20) for ascend in hosts), (
+        "the first request is carried out all the same"
+    )
+
+
+@pytest.fixture
+def in_this_process(
+    host: Start, tool: Tool, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Request, list[Host], list[SimHost]]:
+    hosts = list(two(host))
+    tool.inventory(*hosts)
+    monkeypatch.chdir(tool.directory)
+    known = load_inventory(Path("inventory.yaml"))
+    request = Request(host="ascend01", model="llama", phase="prefill", nodes=("ascend01", "ascend02"))
+    return request, [known.host(name) for name in request.nodes], hosts
+
+
+def test_what_cannot_be_stored_here_stays_on_the_hosts(
+    in_this_process: Any, tool: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, known, hosts = in_this_process
+
+    def full(*_: Any) -> None:
+        raise StorageError("the disk is full", "free some space")
+
+    monkeypatch.setattr("collect_remote.job.merge", full)
+    with pytest.raises(StorageError, match="the disk is full") as caught:
+        collect_job(request, known)
+    kept = re.findall(r"`collect-remote attach (\S+) --host (\S+)` brings it", caught.value.remedy)
+    assert [name for _, name in kept] == ["ascend01", "ascend02"]
+    assert [runs(ascend) for ascend in hosts] == [[run] for run, _ in kept]
+    assert not (tool.profiles / ".incoming").exists()
+    outcome = tool("attach", kept[1][0], "--host", "ascend02", "--json")
+    assert outcome.status == 0, outcome.err
+    assert profiles(tool.directory / outcome.document["archive"]["path"]) == {"prefill": ["profiler_info_1.json"]}
+
+
+def test_what_is_no_valid_whole_is_removed_from_the_hosts(
+    in_this_process: Any, assert_clean: Clean, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, known, hosts = in_this_process
+
+    def refuse(*_: Any) -> None:
+        raise ProfileInvalid("it is no whole")
+
+    monkeypatch.setattr("collect_remote.job.merge", refuse)
+    with pytest.raises(ProfileInvalid):
+        collect_job(request, known)
+    assert_clean(*hosts)
+    assert [runs(ascend) for ascend in hosts] == [[], []]
+
+
+def test_a_host_whose_ranks_are_in_a_container(host: Start, tool: Tool, tmp_path: Path) -> None:
+    hosts = host(), host(name="ascend02", container_engine="docker")
+    box(hosts[1], visible=[2, 3, 5])
+    tool.inventory(*hosts, entries={"ascend02": {"container": "vllm", "workdir": "/workspace/runs"}})
+    outcome = tool.collect(*JOB, "--phase", "prefill")
+    assert outcome.status == 0, outcome.err
+    names = [f"profiler_info_{rank}.json" for rank in range(4)]
+    assert profiles(tool.directory / outcome.document["archive"]["path"]) == {"prefill": names}
+    assert [node["container"] and node["container"]["name"] for node in outcome.document["nodes"]] == [None, "vllm"]
+    nothing_left(hosts[1], tmp_path)
+
+
+def test_the_template_takes_over_on_all_hosts(host: Start, tool: Tool) -> None:
+    hosts = two(host)
+    trained(tool, hosts)
+    model = {"route": "script", "command": "python3 nothing.py", "step_on": ["x:Y.z"], "fallback": {"adapter": "llama"}}
+    project = {"project": str(hosts[0].workdir.parent / "project")}
+    tool.inventory(*hosts, models={"mine": {**model, **project}})
+    outcome = tool.collect("--nodes", "ascend02", model="mine")
+    assert outcome.status == 0, outcome.err
+    assert outcome.document["route"] == "template"
+    manifest = manifest_of(tool, outcome)
+    assert manifest["expected"]["ranks"] == [0, 1]
+    assert any(note.startswith("in place of route script") for note in manifest["notes"])
 
 
 @pytest.mark.torch_npu

@@ -99,6 +99,32 @@ def test_what_is_on_one_host_only_is_refused(
         choose.late(ask(steps=5), model, ProjectFacts("/w"))
 
 
+@pytest.mark.parametrize(
+    ("match", "said"),
+    [
+        (Match(("",), ranks=2), ""),
+        (Match(("",), ranks=6, whole=True), ""),
+        (Match(("",), ranks=6), "has 6 ranks, and 2 are asked for"),
+        (Match(("",), ranks=12, whole=True), "has 12 ranks, and 6 are asked for"),
+    ],
+)
+def test_the_ranks_of_a_program_are_those_of_a_host_or_of_all(
+    monkeypatch: pytest.MonkeyPatch, match: Match, said: str
+) -> None:
+    launch = Launch(("run",), "/w")
+    route = Route("own", ("train",), lambda *_: None, lambda request, *_: driven("own", request, launch, {"train": 3}))
+    monkeypatch.setattr(detect, "find", lambda *_: (route, match))
+    model = ModelSpec("llama", None, "own", {"project": "/w", "command": ("run",)})
+    try:
+        _, plan = choose.late(ask(device_count=2), model, ProjectFacts("/w"))
+    except UsageError as error:
+        assert said and said in error.message
+        assert error.remedy.startswith(f"say --devices {(match.ranks or 0) // (3 if match.whole else 1)};")
+    else:
+        assert said == ""
+        assert plan.expected["ranks"] == [2, 3]
+
+
 def test_the_pipeline_of_one_host_is_not_for_several() -> None:
     with pytest.raises(UsageError, match="several hosts"):
         collect(ask(), None)  # type: ignore[arg-type]

@@ -66,6 +66,22 @@ def test_warm_up_and_checkpoints_move_the_window(checkout: Path) -> None:
     assert json.loads(plan.files["drive.json"])["shim"]["windows"]["train"]["skip_first"] == 3
 
 
+def test_a_job_on_two_hosts(checkout: Path) -> None:
+    """The ranks of each host are told to the program by their numbers in the job."""
+    hosts = ("ascend00", "ascend01")
+    plan = planned(checkout, ["torchrun", "--nnodes={nodes}", *TORCHRUN[1:]], device_count=2, nodes=hosts)
+    assert json.loads(plan.files["drive.json"])["argv"] == [
+        "torchrun",
+        "--nnodes=2",
+        *TORCHRUN[1:],
+        *switch(5, 8, "2 3"),
+    ]
+    assert plan.expected["ranks"] == [2, 3]
+    for said in ("--nnodes=3", "--node_rank=0"):
+        with pytest.raises(CollectError, match=f"{said[:-2]} of the command on ascend01 is {said[-1]}"):
+            planned(checkout, ["torchrun", said, *TORCHRUN[1:]], device_count=2, nodes=hosts)
+
+
 def test_a_script_that_passes_arguments_on_gets_them(checkout: Path) -> None:
     plan = planned(checkout, ["bash", ARGS])
     assert argv(plan) == ["bash", ARGS, *switch(5, 8, "0")]
@@ -130,7 +146,7 @@ def test_mindspeed_may_be_installed_elsewhere(checkout: Path) -> None:
     [
         (TORCHRUN, {"device_count": 1}, "has 2 ranks, and 1 are asked for"),
         (TORCHRUN, {"device_count": 2, "steps": 27}, "makes 30 iterations, and 27 after 4"),
-        (["torchrun", "--nnodes=2", "pretrain_gpt.py"], {}, "runs on 2 nodes"),
+        (["torchrun", "--nnodes=2", "pretrain_gpt.py"], {}, "--nnodes of the command .* is 2, and 1 is"),
         (["torchrun", "pretrain_gpt.py"], {"all_steps": True}, "does not show how many iterations"),
         (TORCHRUN, {"device_count": 2, "phase": "decode"}, "cannot record --phase decode"),
     ],

@@ -45,8 +45,9 @@ class Run:
 
     @property
     def how_to_go_on(self) -> str:
-        """What can be done about a run that is left alone."""
-        return f"`{self.attach}` follows it, `{self.attach.replace('attach', 'stop', 1)}` ends it"
+        """What can be done about a run that is left alone: one of a job on several hosts waits for the others."""
+        ends = f"`{self.attach.replace('attach', 'stop', 1)}` ends it"
+        return ends if self._document and self._document["node"] else f"`{self.attach}` follows it, {ends}"
 
     def events(self) -> Generator[Event, None, None]:
         """Start the run, unless it was, and yield its events up to `end`, once each, whatever the connection does.

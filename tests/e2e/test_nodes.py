@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -380,6 +381,39 @@ def test_interrupted_twice_leaves_at_once(host: Start, tool: Tool) -> None:
     assert all(gone(ascend.processes, patience_s=20) for ascend in hosts), (
         "the first request is carried out all the same"
     )
+
+
+def test_a_job_whose_tool_was_killed(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    """Its runs wait for each other, and nobody can let them go on: they end when nobody follows, or are stopped."""
+    hosts = two(host)
+    faulty(tool, hosts, "time.sleep(60)", 0, 1, 2, 3)
+    process = tool.start("--host", "ascend01", "--model", "faulty", "--json", *JOB)
+    read_until(process, "ascend02: warming up")
+    process.kill()
+    process.communicate()
+    (run,) = runs(hosts[1])
+    (listed,) = tool("runs", "--host", "ascend02", "--json").document["runs"]
+    assert (listed["state"], listed["node"]["rank"], listed["node"]["count"]) == ("running", 1, 2)
+    message = f"run {run} is a part of a job on 2 hosts"
+    one_error(tool("attach", run, "--host", "ascend02", "--json"), 2, message=message, remedy=f"stop {run}")
+    for ascend in hosts:
+        assert tool("stop", *runs(ascend), "--host", ascend.name).status == 0
+    shutil.rmtree(tool.profiles)
+    assert_clean(*hosts)
+
+
+def test_a_host_that_does_not_come_back(host: Start, tool: Tool) -> None:
+    hosts = two(host)
+    faulty(tool, hosts, "time.sleep(60)", 0, 1, 2, 3)
+    process = tool.start("--host", "ascend01", "--model", "faulty", "--json", *JOB, "--reconnect-for", "1s")
+    said = read_until(process, "ascend02: warming up")
+    hosts[1].kill_server()
+    (run,) = runs(hosts[1])
+    stop = f"run {run} may still be going on: `collect-remote stop {run} --host ascend02` ends it"
+    error = one_error(end(process, said), 3, message="lost the connection", remedy=stop)
+    assert error["host"] == "ascend02"
+    assert gone(hosts[0].processes)
+    assert hosts[0].held() == {}
 
 
 @pytest.fixture

@@ -20,7 +20,15 @@ from collect_agent.manifest import stages
 from collect_agent.rundir import ARCHIVE
 
 from . import growing, pipeline, store
-from .errors import CollectError, ConnectError, Interrupted, ProfileInvalid, RunFailed, TransferError, UsageError
+from .errors import (
+    CollectError,
+    EnvironmentUnfit,
+    Interrupted,
+    NoFreeDevice,
+    ProfileInvalid,
+    RunFailed,
+    UsageError,
+)
 from .inventory import Host, ModelSpec
 from .launch import place_in_job
 from .merge import Part, merge
@@ -213,7 +221,7 @@ class _Job:
 
         What they have recorded is of no use when the job itself has failed; it is kept when only its bringing has.
         """
-        self.in_vain = cause.of_run or not isinstance(cause, (ConnectError, TransferError, Interrupted))
+        self.in_vain = cause.of_run or isinstance(cause, (NoFreeDevice, EnvironmentUnfit, RunFailed, ProfileInvalid))
         self._leave()
         told = [node.left(error) for node in self._nodes if (error := self._errors.get(node)) is not cause]
         cause.remedy = "; ".join(dict.fromkeys(filter(None, (cause.remedy, *told))))
@@ -226,6 +234,8 @@ class _Job:
         self._hear_until(lambda: all(node.is_over for node in quiet), QUIET_S)
 
     def _interrupted(self) -> Interrupted:
+        if self.published.is_set():
+            return Interrupted(f"interrupted: the result is in {self._place.final}")
         try:
             self._leave()
         except KeyboardInterrupt:

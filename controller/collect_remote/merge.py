@@ -67,6 +67,7 @@ def merge(parts: Sequence[Part], directory: Path, log: Log) -> Brought:
             pack.tree(str(directory / TREE), ROOT),
             str(target),
             manifest=lambda files: {**manifest, **verdict, "files": files},
+            on_progress=lambda done, of: log(stage="pack", bytes=done, of=of),
         )
         log(stage="check")
         archive.read_back(str(target), packed)

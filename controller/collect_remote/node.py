@@ -7,6 +7,7 @@ meetings of the runs (which the job lets go on), and with its result, until that
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -50,7 +51,10 @@ class Job(Protocol):
 
 @dataclass(eq=False)
 class Node:
-    """`directory`: here, for what its host has recorded. `first`: of the hosts of the job."""
+    """`decided`: before a host was asked. `directory`: here, for what its host has recorded. `first`: of the job's hosts.
+
+    is_started: its run may be there from now on. is_over: nothing more is done for it here.
+    """
 
     request: Request
     host: Host
@@ -74,15 +78,10 @@ class Node:
 
     def _work(self, job: Job) -> None:
         try:
-            with session(self.host, lambda event: job.tell(lambda: job.event(self, event)), self.cancel) as (
-                remote,
-                log,
-            ):
+            with session(self.host, functools.partial(self._tell, job), self.cancel) as (remote, log):
                 self.log = log
-                request, model = self.request, self.model
-                self.run, asked = planned(
-                    *(request, self.host, model, self.decided, self.run_id, remote, log), first=self.first
-                )
+                known = (self.request, self.host, self.model, self.decided, self.run_id)
+                self.run, asked = planned(*known, remote, log, first=self.first)
                 job.tell(lambda: job.ready(self))
                 self._wait_for(job.go)
                 self._part(job, self.run, asked, log)
@@ -91,6 +90,9 @@ class Node:
         except Exception as error:  # noqa: BLE001 - the job has to hear of it
             self._fail(job, internal(error))
         job.tell(lambda: job.over(self))
+
+    def _tell(self, job: Job, event: Event) -> None:
+        job.tell(lambda: job.event(self, event))
 
     def _fail(self, job: Job, error: CollectError) -> None:
         error.host = error.host or self.host.name

@@ -295,7 +295,7 @@ def test_interrupted_on_all_hosts(host: Start, tool: Tool, assert_clean: Clean, 
 
 def test_a_lost_connection_to_one_of_them(host: Start, tool: Tool) -> None:
     hosts = two(host)
-    faulty(tool, hosts, "time.sleep(3)", 0, 1, 2, 3)
+    faulty(tool, hosts, "time.sleep(1.5)", 0, 1, 2, 3)
     process = tool.start("--host", "ascend01", "--model", "faulty", "--json", *JOB)
     said = read_until(process, "ascend02: warming up")
     hosts[1].drop_connections()

@@ -51,7 +51,7 @@ class Job(Protocol):
 
 @dataclass(eq=False)
 class Node:
-    """`decided`: before a host was asked. `directory`: here, for what its host has recorded. `first`: of the job's hosts.
+    """`decided`: before a host was asked. `directory`: here, for what it has recorded. `first`: of the job's hosts.
 
     is_started: its run may be there from now on. is_over: nothing more is done for it here.
     """

@@ -19,6 +19,7 @@ from collect_agent.rundir import RunDir
 PLAN: dict[str, Any] = {
     "files": {},
     "salvage": False,
+    "node": None,
     "expected": {"steps": {"both": 6}, "export": ["text"], "ranks": [0]},
 }
 

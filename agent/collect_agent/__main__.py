@@ -8,7 +8,7 @@ send RUN OFFSET       the result files of a run, from a byte offset
 runs WORKDIR          what is there
 clean WORKDIR [--results] [RUN...]      remove what has ended
 validate PATH         judge a profile
-supervise RUN, work RUN, drive RUN      what `start` starts
+supervise RUN, work RUN, drive RUN, attend RUN      what `start` starts
 keep                  on the host of a container: lease its run's devices there; what to keep, as JSON, on stdin
 bridge RUN            in the container: the way between a run and its keeper
 """
@@ -61,6 +61,10 @@ def main(arguments: List[str]) -> int:
         from .drive.program import drive
 
         return drive(RunDir(rest[0]))
+    if command == "attend":
+        from .drive.attend import attend
+
+        return attend(RunDir(rest[0]))
     if command == "keep":
         from .keeper import keep
 

@@ -128,12 +128,12 @@ class Voice:
             os.read(descriptor, 1)
 
     def emit(self, stage: str, **fields: Any) -> None:
-        """As the one rank that this process is."""
+        """As the one rank that this process is; an error is that rank's, whichever it is."""
         (rank,) = self._gates
         if stage in GATES:
             self.gate(stage, **fields)
         else:
-            self.say(stage, **fields, **({} if rank == self._lead else {"rank": rank}))
+            self.say(stage, **fields, **({} if rank == self._lead and stage != "error" else {"rank": rank}))
 
 
 def inherited_voice() -> Voice:

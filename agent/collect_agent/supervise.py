@@ -101,7 +101,8 @@ def _pipeline(
         from . import harvest, result
 
         def at_gate(when: str) -> None:
-            moments.append(look(when))
+            if plan["leased"]:  # what is on the devices of others is theirs
+                moments.append(look(when))
             meetings.wait()
 
         _follow_worker(run, plan, worker, journal, held.devices, at_gate)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from . import __version__, commands
 from .errors import UsageError
 from .request import AIC_METRICS, EXPORTS, PHASES
+from .wrappers import SCENES
 
 LONGEST_H = 48
 Add = Callable[..., argparse.ArgumentParser]  # a command: its name, function and help, and its option --host
@@ -254,8 +255,12 @@ def _add_offline(add: Add) -> None:
     validate.add_argument(
         "--allow-unproven", action="store_true", help="exit with 0 when nothing is wrong, though not all is proved"
     )
-    template = add("template", commands.template, "the profiling template as one script")
-    template.add_argument("--phase", choices=PHASES, default="both")
+    template = add("template", commands.template, "the profiling template as one script, or a module for your own code")
+    which = template.add_mutually_exclusive_group()
+    which.add_argument("--phase", choices=PHASES, default="both", help="of the script")
+    which.add_argument(
+        "--for", dest="scene", choices=SCENES, help="a module that switches a profiler on in your own program"
+    )
 
 
 def _add_reconnect_for(parser: argparse._ActionsContainer) -> None:

@@ -362,11 +362,19 @@ def validate(options: argparse.Namespace) -> int:
 
 
 def template(options: argparse.Namespace) -> int:
-    from .standalone import script
+    if options.scene:
+        from .wrappers import marker
+        from .wrappers.printed import module
 
-    text = script(options.phase)
+        text = module(options.scene)
+        document = {"for": options.scene, "marker": marker(options.scene), "module": text}
+    else:
+        from .standalone import script
+
+        text = script(options.phase)
+        document = {"phase": options.phase, "script": text}
     if options.json:
-        print_json({"phase": options.phase, "script": text})
+        print_json(document)
     else:
         put(text)
     return 0

@@ -155,7 +155,7 @@ def _detail(event: Event) -> str:
         place = f"in the container {event['container']}: " if event.get("container") else ""
         return f"{place}{event['python']} ({event['why']}), {cann}"
     if event["stage"] == "lease":
-        return ", ".join(device["label"] for device in event["devices"])
+        return ", ".join(device["label"] for device in event["devices"]) or "none, the job has its own"
     if event["stage"] == "wait":
         return f"{'; '.join(event['reasons'])} ({event['left_s']} s left)"
     if event["stage"] in ("warmup", "profile") and "step" in event:

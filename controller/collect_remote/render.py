@@ -41,7 +41,7 @@ def result_text(result: Profile) -> str:
     lines = [f"{result.archive}  {size / 1e6:.1f} MB, {manifest['verdict']} ({checks} checks)"]
     for node in manifest.get("nodes", [manifest]):
         own = [device for device in manifest["devices"] if device.get("host", node["host"]) == node["host"]]
-        devices = ", ".join(f"{device['label']} {device['name']}" for device in own)
+        devices = ", ".join(f"{device['label']} {device['name']}" for device in own) or "devices of the job"
         lines.append(f"  on {_place(node)}, {devices}, torch_npu {node['versions']['torch_npu']}")
         if node["visible_devices"] is not None:
             lines.append(f"  {preset(node['visible_devices'], node.get('container'))}")

@@ -216,3 +216,16 @@ def test_the_doctor_sees_what_a_collection_would_need(recipes: Callable[..., Rec
     assert outcome.status == 4, outcome.out
     here.host.set_state(processes=[])
     assert tool("doctor", "--host", "ascend01", "--model", "ds").status == 0
+
+
+@pytest.mark.torch_npu
+@pytest.mark.slow
+def test_a_rank_that_the_others_wait_for(
+    recipes: Callable[..., Recipes], assert_clean: Clean, ascend_runtime: str
+) -> None:
+    """In a real process group: rank 0 waits for half an hour, and the launcher for rank 0."""
+    here = recipes(runtime=ascend_runtime, env={"RECIPES_CRASH_RANK": "1"})
+    outcome = here.collect("--devices", "2", yaml="r1_rank_2.yaml")
+    error = one_error(outcome, 6, message="rank 1 has ended, and the others wait for it: ImportError", remedy="log")
+    assert error["message"].startswith("rank 1")
+    assert_clean(here.host)

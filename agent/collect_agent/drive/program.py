@@ -20,6 +20,7 @@ from ..failure import Failure
 from ..rundir import RunDir
 from . import diagnosis
 from .http import Conversation
+from .lost import lost
 from .receipts import Receipts
 from .story import Report, Story
 
@@ -27,6 +28,7 @@ TICK_S = 0.1
 TOGETHER_S = 2.0  # for the other ranks to come to the gate: one may need another to come so far
 ENDING_S = 30.0
 LOOK_EVERY_S = 2.0
+QUIET_S = 10.0  # without a word of the others when a rank has ended, before they are taken to wait for it
 LOG_BYTES = 1 << 18
 
 
@@ -54,16 +56,26 @@ class Driver:
         self._receipts = Receipts(_made(run.receipts))
         calls = [one["call"] for one in (launch["shim"] or {}).get("step_on", ())]
         self._story = Story(expected["steps"], expected["ranks"], bool(launch["trigger"]), calls)
+        self._names: Dict[str, str] = {}  # what the plan cannot know
         self._phases_told: List[str] = []
         self._gate_since: Optional[float] = None
         self._began = time.time()
+        self._heard = time.monotonic()
 
     @contextlib.contextmanager
     def started(self) -> "Iterator[subprocess.Popen[bytes]]":
         """The program in a process group of its own, which is asked to end when the body is left."""
-        names = self._names()
-        argv = [word.format(**names) for word in self._launch["argv"]]
-        environment = self._environment({name: value.format(**names) for name, value in self._launch["env"].items()})
+        environment = self._environment()
+        self._names.update(
+            run=self._run.path,
+            id=self._run.id,
+            pythonpath=environment.get("PYTHONPATH", ""),
+            # The supervisor tells where a job on several hosts meets.
+            master_addr=os.environ.get("MASTER_ADDR", "127.0.0.1"),
+            port=os.environ.get("MASTER_PORT") or str(together.free_port("127.0.0.1")),
+        )
+        argv = [word.format(**self._names) for word in self._launch["argv"]]
+        environment.update((name, value.format(**self._names)) for name, value in self._launch["env"].items())
         try:
             program = subprocess.Popen(
                 argv,
@@ -85,7 +97,8 @@ class Driver:
         """Until everything is recorded, and the program has ended where that is what the plan waits for."""
         conversation = None
         if self._launch["trigger"]:
-            conversation = Conversation(self._launch["server"], self._launch["trigger"], self._run.log)
+            url = self._launch["server"].format(**self._names)
+            conversation = Conversation(url, self._launch["trigger"], self._run.log)
             conversation.start()
         looked = time.monotonic()
         while True:
@@ -94,6 +107,7 @@ class Driver:
             if self._launch["shim"] is not None and time.monotonic() - looked > LOOK_EVERY_S:
                 looked = time.monotonic()
                 self._look_for_strangers()
+                self._look_for_the_lost()
             talked = conversation is not None and self._talked(conversation)
             if self._story.over and (conversation is None or talked) and self._launch["stop"] == "recorded":
                 return
@@ -106,14 +120,6 @@ class Driver:
                 self._ended(status, conversation)
                 return
             time.sleep(TICK_S)
-
-    def _names(self) -> Dict[str, str]:
-        """What the plan names in braces. The supervisor tells where a job on several hosts meets."""
-        return {
-            "run": self._run.path,
-            "master_addr": os.environ.get("MASTER_ADDR", "127.0.0.1"),
-            "port": os.environ.get("MASTER_PORT") or str(together.free_port("127.0.0.1")),
-        }
 
     def _ended(self, status: int, conversation: Optional[Conversation]) -> None:
         if self._story.over and conversation is None:
@@ -131,6 +137,7 @@ class Driver:
     def _hear(self) -> None:
         """New lines of the receipts; the gate, where ranks stand at it."""
         for line in self._receipts.news():
+            self._heard = time.monotonic()
             for report in self._story.tell(line):
                 self._say(report)
             if line["say"] == "closed":
@@ -158,6 +165,16 @@ class Driver:
                     who = "pid {} ({}), which uses torch_npu".format(pid, process.command(pid))
                     raise troubles.SHIM_NOT_LOADED(who=who, said="", log=self._run.log)
 
+    def _look_for_the_lost(self) -> None:
+        """Failure when a rank has ended before its time, and nothing was heard of the others since."""
+        if self._story.over or time.monotonic() - self._heard < QUIET_S:
+            return
+        missing = self._story.wanted - self._story.closed
+        found = lost(self._receipts.of, missing, lambda pid: process.start_time(pid) is not None)
+        if found is not None:
+            said = found[1] or self._last_words(0)
+            raise troubles.RANK_LOST(rank=found[0], said=": " + said if said else "", log=self._run.log)
+
     def _talked(self, conversation: Conversation) -> bool:
         """Pass on what the conversation has to say; whether it is over. Raises the Failure that ended it."""
         while not conversation.said.empty():
@@ -172,8 +189,9 @@ class Driver:
     def _say(self, report: Report) -> None:
         self._voice.say(**report)
 
-    def _environment(self, more: Dict[str, str]) -> Dict[str, str]:
-        result = dict(os.environ, **more)
+    def _environment(self) -> Dict[str, str]:
+        """That of the run, with the shim in it."""
+        result = dict(os.environ)
         for name in (events.PIPE_VARIABLE, events.GATE_VARIABLE):
             result.pop(name, None)
         asked = self._launch["shim"]

@@ -28,6 +28,15 @@ class Window:
         return sum((self.schedule or {}).get(part, 0) for part in ("skip_first", "wait", "warmup", "active"))
 
 
+def kind_of(window: Window, number: int) -> str:
+    """What the step `number` of a window is: of `both` the first is a prefill; without steps it is all at once."""
+    if window.phase != "both":
+        return window.phase
+    if window.schedule is None:
+        return "request"
+    return "prefill" if number == 1 else "decode"
+
+
 class Story:
     """`steps`: active steps by phase, None for a phase that is started and stopped. `ranks`: those to profile.
 
@@ -42,7 +51,7 @@ class Story:
         self.windows: Dict[Key, Window] = {}
         self.waiting: Set[int] = set()
         self.closed: Set[Tuple[str, int]] = set()
-        self._versions: Dict[int, Dict[str, str]] = {}
+        self._versions: Dict[str, str] = {}  # as the last process said that imported them: forks of it say nothing
         self._devices: Dict[int, Line] = {}
         self._warmups: Dict[str, int] = {}
 
@@ -67,7 +76,7 @@ class Story:
         return all((phase, rank) in self.closed for rank in self.ranks)
 
     def _imported(self, line: Line) -> List[Report]:
-        self._versions[line["pid"]] = {name: str(line[name]) for name in ("torch", "torch_npu")}
+        self._versions = {name: str(line[name]) for name in ("torch", "torch_npu")}
         return []
 
     def _profiler(self, line: Line) -> List[Report]:
@@ -87,7 +96,7 @@ class Story:
         device = self._devices.pop(line["pid"], None)
         if device is None:
             return []
-        return [self._of(window, "import", versions=self._versions[line["pid"]], device=device)]
+        return [self._of(window, "import", versions=self._versions, device=device)]
 
     def _opened(self, line: Line) -> List[Report]:
         self.windows[line["pid"], line["id"]].opened = line["time"]
@@ -95,7 +104,8 @@ class Story:
 
     def _warmup(self, line: Line) -> List[Report]:
         phases = [line["phase"]] if line["phase"] else list(self.steps)
-        return [self._warm(phase, line["seconds"], {}) for phase in phases if phase in self.steps]
+        kinds = {"both": line.get("kind") or "request"}  # others hold calls of their own kind alone
+        return [self._warm(p, kinds.get(p, p), line["seconds"], {}) for p in phases if p in self.steps]
 
     def _step(self, line: Line) -> List[Report]:
         window = self.windows[line["pid"], line["id"]]
@@ -104,7 +114,7 @@ class Story:
             return []
         if line["state"] in OUTSIDE and not window.inside:
             window.outside += 1
-            return [self._warm(window.phase, line["seconds"], self._whose(window))]
+            return [self._warm(window.phase, kind_of(window, 1), line["seconds"], self._whose(window))]
         if line["state"] not in INSIDE:
             return []
         window.inside += 1
@@ -118,15 +128,15 @@ class Story:
         self.closed.add((window.phase, window.rank))
         if window.schedule is not None or self._counted:
             return []
-        return [self._profiled(window, 1, line["time"] - window.opened, 0)]
+        return [self._profiled(window, 1, line["time"] - window.opened, line.get("recompiles") or 0)]
 
-    def _warm(self, phase: str, seconds: float, whose: Report) -> Report:
+    def _warm(self, phase: str, kind: str, seconds: float, whose: Report) -> Report:
         self._warmups[phase] = number = self._warmups.get(phase, 0) + 1
-        fields = {"window": phase, "kind": phase, "step": number, "of": number, "seconds": float(seconds)}
+        fields = {"window": phase, "kind": kind, "step": number, "of": number, "seconds": float(seconds)}
         return {"stage": "warmup", **fields, **whose}
 
     def _profiled(self, window: Window, number: int, seconds: float, recompiles: int) -> Report:
-        fields = {"kind": window.phase, "step": number, "of": self.steps.get(window.phase) or number}
+        fields = {"kind": kind_of(window, number), "step": number, "of": self.steps.get(window.phase) or number}
         return self._of(window, "profile", **fields, seconds=round(float(seconds), 6), recompiles=int(recompiles))
 
     def _of(self, window: Window, stage: str, **fields: Any) -> Report:

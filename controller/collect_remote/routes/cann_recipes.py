@@ -8,6 +8,7 @@ status 0 whatever became of its ranks.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,8 @@ def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
     for path, word in PROFILERS.items():
         if LAUNCHER in facts.texts and word in facts.texts.get(path, ""):
             evidence = (f"{path} has a profiler", f"{LAUNCHER} launches its models")
-            return Match(evidence, ranks=recipes_yaml.ranks_of(config), whole=True)
+            ranks, nodes = recipes_yaml.ranks_and_nodes(config)
+            return Match(evidence, ranks=ranks, nodes=nodes)
     return None
 
 
@@ -49,7 +51,7 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     # The engine decodes max_new_tokens times; a loop of a model's own has the first token from its prefill.
     steps, decodes = _steps(request, window, config.tokens - own_loop)
     tokens = max(config.tokens, decodes + own_loop)
-    stem = posixpath.splitext(posixpath.basename(config.name))[0] + "__collect_remote"
+    stem = re.sub(r"[^\w.-]", "_", posixpath.splitext(posixpath.basename(config.name))[0]) + "__collect_remote"
     up = "/".join([".."] * (facts.path.count("/") + 3))  # from models/<model>/config to the root
     launch = Launch(
         ("bash", LAUNCHER, "--model", named["model"], "--yaml", Named(f"{up}{{run}}/{stem}.yaml")),

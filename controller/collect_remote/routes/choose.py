@@ -78,22 +78,27 @@ def late(request: Request, model: ModelSpec, facts: ProjectFacts) -> tuple[Windo
     route, match = detect.find(model, facts)
     model = dataclasses.replace(model, route=route.name)
     decided = _window(request, model, route)
-    _require_ranks(request, model, match)
+    _require_place(request, model, match)
+    if request.nodes and not route.on_several:
+        raise UsageError(
+            f"--nodes: route {route.name} starts its program on one host", "leave --nodes out, or use `route: script`"
+        )
     plan = route.plan(request, decided, model, facts)
-    if request.nodes and (not plan.leased or (plan.launch and plan.launch.trigger)):
-        what = "asks a server" if plan.leased else "records a job that runs already"
-        raise UsageError(f"--nodes: route {route.name} {what}, on one host", "name the one host that it is on")
     return decided, dataclasses.replace(plan, evidence=match.evidence)
 
 
-def _require_ranks(request: Request, model: ModelSpec, match: Match) -> None:
-    """UsageError when the program has another number of them."""
-    hosts = request.node_count if match.whole else 1
-    asked = hosts * request.rank_count
-    if match.ranks not in (None, asked):
+def _require_place(request: Request, model: ModelSpec, match: Match) -> None:
+    """UsageError when the program is made for other hosts or devices than those that are asked for."""
+    if match.nodes not in (None, request.node_count):
+        asked = "one is" if request.node_count == 1 else f"{request.node_count} are"
         raise UsageError(
-            f"the program of model {model.name} has {match.ranks} ranks, and {asked} are asked for",
-            f"say --devices {max(match.ranks // hosts, 1)}; --ranks chooses those to profile",
+            f"the program of model {model.name} runs on {match.nodes} hosts, and {asked} asked for",
+            "choose a configuration of it for one host, or name the further ones with --nodes",
+        )
+    if match.ranks not in (None, request.rank_count):
+        raise UsageError(
+            f"the program of model {model.name} has {match.ranks} ranks, and {request.rank_count} are asked for",
+            f"say --devices {match.ranks}; --ranks chooses those to profile",
         )
 
 

@@ -16,7 +16,9 @@ from ..errors import EnvironmentUnfit
 from ..project import ProjectFacts
 from .plan import Named
 
-COPY, RUN_VARIABLE = "launch.sh", "COLLECT_REMOTE_RUN"
+COPY = "launch.sh"
+VARIABLE = "COLLECT_REMOTE_LAUNCH_{}"  # in which a copy finds what is known on the host only, by its name
+NAMES = ("run", "id", "port", "pythonpath")
 # What of a shell's text can belong to one command: words, continued lines, quotes, `$(...)`; no pipe,
 # no redirection, no comment.
 _REST = r"""(?:\\[\s\S]|\$\([^()]*\)|"(?:\\[\s\S]|[^"\\\n])*"|'[^'\n]*'|(?<!\s)#|[^\n\\"'|&;<>()#])*"""
@@ -74,21 +76,34 @@ def with_arguments(command: Sequence[str], facts: ProjectFacts, programs: str, m
     at = next(number for number, word in enumerate(command) if word.endswith(posixpath.basename(script)))
     shell = tuple(command[:at]) or ("bash",)
     return Started(
-        (*shell, "-c", f'. "${RUN_VARIABLE}/{COPY}"', *command[at:]),
+        (*shell, "-c", f'. "${VARIABLE.format("run")}/{COPY}"', *command[at:]),
         {COPY: _copied(text, programs, more)},
-        {RUN_VARIABLE: Named("{run}")},
+        {VARIABLE.format(name): Named(f"{{{name}}}") for name in _names(more)},
         (f"a copy of {script} is run, with the arguments for its profiler",),
     )
 
 
+def text_of(command: Sequence[str], facts: ProjectFacts) -> str:
+    """The command, and what its script says besides comments."""
+    script = script_of(command, facts)
+    return "\n".join((shlex.join(command), _COMMENT.sub("", facts.texts[script]) if script else ""))
+
+
 def number_of(option: str, command: Sequence[str], facts: ProjectFacts) -> int | None:
     """The number that the command or its script gives to an option, a pattern; None where the text does not tell."""
-    script = script_of(command, facts)
-    text = "\n".join((shlex.join(command), _COMMENT.sub("", facts.texts[script]) if script else ""))
+    text = text_of(command, facts)
     found = re.search(rf"(?<![\w-]){option}[\s=]+[\"']?(?:\$\{{?(\w+)\}}?|(\d+)\b)", text)
     if found and found[1]:
         found = re.search(rf"^\s*(?:export\s+)?{found[1]}=[\"']?()(\d+)[\"']?\s*$", text, re.MULTILINE)
     return int(found[2]) if found else None
+
+
+def _names(more: Sequence[str]) -> list[str]:
+    """Of what is known on the host only: where the copy lies, and what the arguments name."""
+    return [
+        "run",
+        *(name for name in NAMES[1:] if any(f"{{{name}}}" in word for word in more if isinstance(word, Named))),
+    ]
 
 
 def _starts(programs: str) -> str:
@@ -112,5 +127,7 @@ def _copied(text: str, programs: str, more: Sequence[str]) -> str:
 
 
 def _word(word: str) -> str:
-    """For a shell, which knows the run's directory by a variable."""
-    return f'"{word.format(run="$" + RUN_VARIABLE)}"' if isinstance(word, Named) else shlex.quote(word)
+    """For a shell, which knows by variables what is known on the host only."""
+    if not isinstance(word, Named):
+        return shlex.quote(word)
+    return '"{}"'.format(word.format(**{name: f"${{{VARIABLE.format(name)}}}" for name in NAMES}))

@@ -14,7 +14,7 @@ from ..inventory.options import count
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
 from .launch_script import number_of, program_of, with_arguments
-from .mindspeed_switches import DIALECTS, PACKAGES, TOOLS, Dialect, dialect_of
+from .mindspeed_switches import DIALECTS, IMPORTS, PACKAGES, TOOLS, Dialect, dialect_of
 from .plan import Launch, Plan, driven
 from .route import Match, Route
 
@@ -24,24 +24,25 @@ PROFILER_WARMUP = 1
 
 
 def wants(_: Mapping[str, Any]) -> Wants:
-    return Wants((TOOLS,), tuple(dialect.word for dialect in DIALECTS), PACKAGES)
+    return Wants((TOOLS,), (*IMPORTS, *(dialect.word for dialect in DIALECTS)), PACKAGES)
 
 
 def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
-    program = program_of(model.options.get("command", ()), facts, PROGRAMS)
+    command = model.options.get("command", ())
+    program = program_of(command, facts, PROGRAMS)
     dialect = dialect_of(program, facts) if program else None
     if dialect is None:
         return None
     installed = [f"{name} {version} is installed" for name in PACKAGES if (version := facts.versions.get(name))]
-    ranks = number_of("--nproc[_-]per[_-]node", model.options["command"], facts)
-    return Match((f"{program} takes {dialect.word}", *installed), ranks=ranks)
+    ranks, nodes = (number_of(f"--{name}", command, facts) for name in ("nproc[_-]per[_-]node", "nnodes"))
+    return Match((f"{program} takes {dialect.word}", *installed), ranks=ranks, nodes=nodes)
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
     command = model.options["command"]
     dialect = _dialect(command, model, facts)
     done, before = model.options.get("resumed_at", 0), max(request.warmup_steps, LEAST_BEFORE)
-    iterations = number_of("--train-iters", command, facts)
+    iterations = number_of(r"--(?:train-iters|training\.max_steps)", command, facts)
     active = _active(request, window, before + PROFILER_WARMUP, None if iterations is None else iterations - done)
     _require_place(request, command, facts)
     switched = dialect.switch(request, done + before + PROFILER_WARMUP + 1, active, facts)
@@ -61,15 +62,12 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
 
 def _require_place(request: Request, command: list[str], facts: ProjectFacts) -> None:
     """UsageError when the command says itself where this host stands in the job, and says it otherwise."""
-    for option, asked in (("--nnodes", request.node_count), ("--node[_-]rank", request.node_rank)):
-        said = number_of(option, command, facts)
-        if said not in (None, asked):
-            what = option.replace("[_-]", "_")
-            raise UsageError(
-                f"{what} of the command on {request.host} is {said}, and {asked} is asked for",
-                "--nodes names the further hosts of a job; a script may have NNODES, NODE_RANK, MASTER_ADDR and "
-                "MASTER_PORT from its environment: `NNODES=${NNODES:-1}`",
-            )
+    said = number_of("--node[_-]rank", command, facts)
+    if said not in (None, request.node_rank):
+        raise UsageError(
+            f"--node_rank of the command on {request.host} is {said}, and it has the place {request.node_rank}",
+            "have the script take it from its environment: `NODE_RANK=${NODE_RANK:-0}`, and the master's too",
+        )
 
 
 def _dialect(command: list[str], model: ModelSpec, facts: ProjectFacts) -> Dialect:

@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..errors import EnvironmentUnfit
 from ..project import ProjectFacts
 from ..request import Request
 from .plan import Named
 
 PACKAGES = ("mindspeed", "mindspeed_llm")
+IMPORTS = ("mindspeed", "megatron")  # one of them, or it is any program that trains
 TOOLS = "mindspeed_mm/tools/tools.json"
 OWN_OUTPUT = Named("{run}/own")  # where the framework would write; the shim has it written elsewhere
 
@@ -60,12 +62,14 @@ def _fsdp2(request: Request, first: int, active: int, _: ProjectFacts) -> Switch
 def _mm(request: Request, first: int, active: int, facts: ProjectFacts) -> Switched:
     """MindSpeed-MM reads a file: a copy of the one in the checkout."""
     try:
-        tools = json.loads(facts.texts.get(TOOLS, "{}"))
-    except ValueError:
-        tools = {}
-    profile = tools.setdefault("profile", {}) if isinstance(tools, dict) else {}
+        tools = json.loads(facts.texts[TOOLS])
+        profile, static = tools["profile"], tools["profile"]["static_param"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise EnvironmentUnfit(
+            f"{TOOLS} in {facts.path} is not there, or describes no static profiler", "take it from MindSpeed-MM again"
+        ) from error
     profile.update(enable=True, profile_type="static", ranks=list(request.profiled_ranks))
-    profile.setdefault("static_param", {}).update(
+    static.update(
         level=f"level{request.level}",
         with_cpu=True,
         start_step=first - 1,
@@ -83,9 +87,12 @@ DIALECTS = (FSDP2, MM, LLM)
 
 def dialect_of(program: str, facts: ProjectFacts) -> Dialect | None:
     """None for a program that has no such switch: Megatron-LM alone has one for other profilers."""
+    reached = {word for words in facts.reached.values() for word in words}
+    if not reached & set(IMPORTS):
+        return None
     if program == "train_fsdp2.py":
         return FSDP2
-    if any(MM.word in words for words in facts.reached.values()):
+    if MM.word in reached:
         return MM
     if facts.hits.get(LLM.word) or any(facts.versions.get(name) for name in PACKAGES):
         return LLM

@@ -13,7 +13,12 @@ DRIVE = "drive.json"
 
 
 class Named(str):
-    """A word with names in braces that are known on the host only: {run}, {port}, {master_addr}."""
+    """A word with names in braces that are known on the host only.
+
+    {run}: its directory. {id}: its name. {master_addr}, {port}: where the processes of a job find each other; on one
+    host, a port that is free. A plan's argv may also have {python} and {agent}; what is launched, {pythonpath}: the
+    PYTHONPATH that it has, with the shim first.
+    """
 
     __slots__ = ()
 
@@ -47,14 +52,16 @@ class Launch:
 
     argv: empty for a program that runs already. cwd: a directory on the host. env: on top of the run's. shim: of the
     start-up shim `windows`, `phase_by`, `phase`, `step_on`, `watch`; None: the program's own profiler is left alone.
-    trigger: what is said to a server, in order (see `collect_agent.drive.http`). stop: "exit" when the program ends
-    itself, "recorded" as soon as every window is closed. logs: patterns of the program's own logs, relative to cwd.
+    trigger: what is said to the server at the URL `server`, in order (see `collect_agent.drive.http`). stop: "exit"
+    when the program ends itself, "recorded" as soon as every window is closed. logs: patterns of the own logs of it,
+    relative to cwd.
     """
 
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str] = field(default_factory=dict)
     shim: Mapping[str, Any] | None = None
+    server: str = ""
     trigger: tuple[Mapping[str, Any], ...] = ()
     stop: Literal["exit", "recorded"] = "exit"
     logs: tuple[str, ...] = ()
@@ -82,6 +89,7 @@ def driven(
         "cwd": launch.cwd,
         "env": {name: _braced(value, request) for name, value in launch.env.items()},
         "shim": None if launch.shim is None else {**launch.shim, "profiler": profiler, "ranks": asked["ranks"]},
+        "server": _braced(launch.server, request),
         "trigger": list(launch.trigger),
         "stop": launch.stop,
         "logs": list(launch.logs),

@@ -88,6 +88,34 @@ def test_a_python_says_that_it_is_there(under: Shim) -> None:
     assert alive["python"] == "{}.{}.{}".format(*sys.version_info[:3])
 
 
+@pytest.mark.parametrize(
+    ("env", "rank"),
+    [
+        ({}, None),
+        ({"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4"}, 3),
+        ({"RANK_ID": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "4"}, 2),
+        ({"LOCAL_RANK": "0", "WORLD_SIZE": "1"}, None),
+    ],
+)
+def test_a_python_says_which_rank_it_is_called(under: Shim, env: dict[str, str], rank: int | None) -> None:
+    assert under.run("", env=env).untroubled().one("alive")["rank"] == rank
+
+
+@pytest.mark.parametrize(
+    ("program", "raised"),
+    [
+        ("", None),
+        ("import sys; sys.exit(3)", None),
+        ("raise ValueError('no luck')", "ValueError: no luck"),
+        ("try: 1 / 0\nexcept ZeroDivisionError: pass", None),
+        ("import threading; threading.Thread(target=int, args=('x',)).start()", None),
+    ],
+    ids=["ends", "exits", "raises", "catches", "thread"],
+)
+def test_a_python_says_what_it_ends_with(under: Shim, program: str, raised: str | None) -> None:
+    assert under.run(program).one("exit")["raised"] == raised
+
+
 def test_a_python_without_torch_imports_next_to_nothing(under: Shim) -> None:
     """Every Python of the program starts with it, most of which have nothing to do with the profiler."""
     program = "import sys; print(*sorted(sys.modules))"

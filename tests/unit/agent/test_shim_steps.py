@@ -283,6 +283,13 @@ def test_watched_calls_of_all_phases(under: Shim, phase: Any) -> None:
     assert [line["phase"] for line in ran.said("warmup")] == [phase] * 3
 
 
+def test_calls_that_come_by_the_thousand_are_not_all_told(under: Shim) -> None:
+    watch = [{"call": "package.model:Model.forward", "phase": None}]
+    ran = generate(under, "model.generate(12, 200)", step_on=[], watch=watch, windows={"both": None}).untroubled()
+    told = [line["kind"] for line in ran.said("warmup")]
+    assert told == ["prefill", *["decode"] * 19]
+
+
 # --- decisions ---
 
 
@@ -343,6 +350,13 @@ class Shaped:
         self.shape = shape
 
 
+class Scheduled:
+    """What vLLM's scheduler hands to a model runner."""
+
+    def __init__(self, **tokens: int) -> None:
+        self.num_scheduled_tokens = tokens
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "kind"),
     [
@@ -354,6 +368,9 @@ class Shaped:
         ((), {"attention_mask": Shaped(2, 40), "inputs_embeds": Shaped(2, 1, 64)}, D),
         ((object(), Shaped(2, 16, 64)), {}, P),
         (({"input_ids": Shaped(1, 5)},), {}, P),
+        ((object(), Scheduled(a=7, b=1)), {}, P),
+        ((Scheduled(a=1, b=1, c=1),), {}, D),
+        ((), {"scheduler_output": Scheduled()}, D),
         ((), {}, D),
         ((3, "a"), {"input_ids": None}, D),
     ],

@@ -22,8 +22,8 @@ from collect_remote.merge import Part, merge, merged
 from collect_remote.pipeline import collect
 from collect_remote.project import ProjectFacts
 from collect_remote.request import Request, window
-from collect_remote.routes import choose, detect, template
-from collect_remote.routes.plan import DRIVE, Launch, driven
+from collect_remote.routes import choose, detect, routes, template
+from collect_remote.routes.plan import DRIVE, Launch, Plan, driven
 from collect_remote.routes.route import Match, Route
 from collect_remote.session import Log
 
@@ -83,46 +83,32 @@ def test_words_of_a_command_say_where_a_host_stands() -> None:
     assert argv(Request(host="a", model="llama"), *words)[:2] == ["--n=1", "0"]
 
 
-@pytest.mark.parametrize(
-    ("trigger", "leased", "what"), [(({"do": "ready"},), True, "asks a server"), ((), False, "records a job that runs")]
-)
-def test_what_is_on_one_host_only_is_refused(
-    monkeypatch: pytest.MonkeyPatch, trigger: Any, leased: bool, what: str
-) -> None:
-    def plan(request: Request, *_: Any) -> Any:
-        return driven("served", request, Launch(("serve",), "/w", trigger=trigger), {"decode": 3}, leased=leased)
-
-    route = Route("served", ("decode",), lambda *_: None, plan)
-    monkeypatch.setattr(detect, "find", lambda *_: (route, Match(("it was asked for",))))
-    model = ModelSpec("llama", None, "served", {"project": "/w", "command": ("serve",)})
-    with pytest.raises(UsageError, match=f"--nodes: route served {what}"):
-        choose.late(ask(steps=5), model, ProjectFacts("/w"))
-
-
-@pytest.mark.parametrize(
-    ("match", "said"),
-    [
-        (Match(("",), ranks=2), ""),
-        (Match(("",), ranks=6, whole=True), ""),
-        (Match(("",), ranks=6), "has 6 ranks, and 2 are asked for"),
-        (Match(("",), ranks=12, whole=True), "has 12 ranks, and 6 are asked for"),
-    ],
-)
-def test_the_ranks_of_a_program_are_those_of_a_host_or_of_all(
-    monkeypatch: pytest.MonkeyPatch, match: Match, said: str
-) -> None:
+def routed(monkeypatch: pytest.MonkeyPatch, match: Match, **options: Any) -> Plan:
+    """The plan for the second of three hosts with two devices each, by a route of its own."""
     launch = Launch(("run",), "/w")
-    route = Route("own", ("train",), lambda *_: None, lambda request, *_: driven("own", request, launch, {"train": 3}))
+
+    def plan(request: Request, *_: Any) -> Plan:
+        return driven("own", request, launch, {"train": 3})
+
+    route = Route("own", ("train",), lambda *_: None, plan, **options)
     monkeypatch.setattr(detect, "find", lambda *_: (route, match))
     model = ModelSpec("llama", None, "own", {"project": "/w", "command": ("run",)})
-    try:
-        _, plan = choose.late(ask(device_count=2), model, ProjectFacts("/w"))
-    except UsageError as error:
-        assert said and said in error.message
-        assert error.remedy.startswith(f"say --devices {(match.ranks or 0) // (3 if match.whole else 1)};")
-    else:
-        assert said == ""
-        assert plan.expected["ranks"] == [2, 3]
+    return choose.late(ask(device_count=2), model, ProjectFacts("/w"))[1]
+
+
+def test_what_is_on_one_host_only_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="--nodes: route own starts its program on one host"):
+        routed(monkeypatch, Match(("",)), on_several=False)
+    alone = {name for name, route in routes().items() if not route.on_several}
+    assert alone == {"verl", "vllm", "dynamic", "wrapper-service", "wrapper-rl"}
+
+
+def test_a_program_is_made_for_as_many_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert routed(monkeypatch, Match(("",), ranks=2, nodes=3)).expected["ranks"] == [2, 3]
+    with pytest.raises(UsageError, match="runs on 2 hosts, and 3 are asked for"):
+        routed(monkeypatch, Match(("",), nodes=2))
+    with pytest.raises(UsageError, match="has 6 ranks, and 2 are asked for"):
+        routed(monkeypatch, Match(("",), ranks=6))
 
 
 def test_the_pipeline_of_one_host_is_not_for_several() -> None:

@@ -82,6 +82,12 @@ def test_the_program_gets_its_own_arguments_and_then_ours(tmp_path: Path, name: 
     assert longer == [changed if line == first else line for line in plain]
 
 
+def test_a_script_that_is_a_program_itself(tmp_path: Path) -> None:
+    seen = written(tmp_path, '#!/bin/bash\necho "$0"\ntorchrun pretrain_gpt.py\n')
+    told = run(tmp_path, with_arguments(["./examples/run.sh"], seen, PROGRAMS, MORE))
+    assert told == f"./examples/run.sh\npretrain_gpt.py {TOLD}; 6,7\n"
+
+
 def test_arguments_of_the_command_reach_the_copy(tmp_path: Path) -> None:
     seen = written(tmp_path, 'shift\ntorchrun pretrain_gpt.py "${@:1}"\n')
     told = run(tmp_path, with_arguments(["bash", "-e", "examples/run.sh", "x", "--b"], seen, PROGRAMS, MORE))

@@ -15,10 +15,13 @@ from .handlers import exchange
 from .recording import before_window
 from .request import Call, Request
 from .steps import Steps
+from .windows import kind_of
 
 DYNAMO = "torch._dynamo"
 _steps: List[Steps] = []
 _wrapped: Set[str] = set()
+_left: Dict[str, int] = {}  # of the calls that are watched, by name
+MOST_WATCHED = 20  # enough for a proof, and all that a program which makes thousands is kept up for
 _counted: List[Tuple[Any, Around]] = []  # what torch.compile does not know of yet
 
 
@@ -99,15 +102,19 @@ def out_of_sight(dynamo: Any) -> None:
         around.begun, around.ended = dynamo.disable(around.begun), dynamo.disable(around.ended)
 
 
-def watched(request: Request, call: Call, _args: Any, _kwargs: Dict[str, Any]) -> Optional[float]:
-    """A call begins that is a warm-up step if nothing is recorded by its end: since when (time.perf_counter)."""
-    return time.perf_counter() if before_window(request, call.phase) and not device.capturing() else None
+def watched(request: Request, call: Call, args: Any, kwargs: Dict[str, Any]) -> Optional[Tuple[float, str]]:
+    """A call begins, a warm-up step if nothing is recorded by its end: since when (perf_counter), and its kind."""
+    if not _left.setdefault(call.call, MOST_WATCHED) or not before_window(request, call.phase) or device.capturing():
+        return None
+    return time.perf_counter(), call.phase or kind_of(args, kwargs)
 
 
-def watched_until(request: Request, call: Call, since: Optional[float], raised: bool) -> None:
-    if since is not None and not raised and before_window(request, call.phase):
+def watched_until(request: Request, call: Call, begun: Optional[Tuple[float, str]], raised: bool) -> None:
+    if begun is not None and not raised and before_window(request, call.phase):
         device.synchronize()
-        receipts.say("warmup", phase=call.phase, seconds=round(time.perf_counter() - since, 6), call=call.call)
+        _left[call.call] -= 1
+        seconds = round(time.perf_counter() - begun[0], 6)
+        receipts.say("warmup", phase=call.phase, kind=begun[1], seconds=seconds, call=call.call)
 
 
 def never_imported(request: Request, pid: int) -> None:

@@ -53,6 +53,7 @@ class Recording:
         self.request, self.phase, self.asked, self.schedule = request, phase, asked, schedule
         self.place = place  # says where torch_npu writes next
         self.steps, self.thrown_away = 0, False
+        self.compiled_before = 0  # the window
         self.made_by, self.started_by = os.getpid(), 0
         self.state = NONE
         self.begin_step()
@@ -145,6 +146,7 @@ class Recording:
 
     def opened(self, prof: Any) -> None:
         _open.add(self.id)
+        self.compiled_before = device.compilations()
         receipts.say("opened", id=self.id, phase=self.phase, rank=self.rank, directory=written(prof))
 
     def closed(self, directory: Optional[str], how: str, complete: bool) -> None:
@@ -161,6 +163,7 @@ class Recording:
             directory=None if there is None else directory,
             how=how,
             complete=complete and finished,
+            recompiles=device.compilations() - self.compiled_before,
         )
 
     # --- for windows of ours ---

@@ -36,8 +36,11 @@ class Steps:
         self.wanted = [Wanted(Window(phase, numbers)) for phase, numbers in request.windows.items() if numbers]
         self.busy = self.heard = False
         self.open: Optional[Wanted] = None
+        self.latest: Optional[Wanted] = None  # that was open
         self.prof: Any = None
         self.position = 0
+        self.last: Optional[float] = None  # when a call ended (time.perf_counter)
+        atexit.register(self.came_too_late)
 
     def begun(self, call: Call, args: Any, kwargs: Dict[str, Any]) -> Optional[Begun]:
         """A call begins; None when it is no step."""
@@ -59,6 +62,7 @@ class Steps:
             self.interrupted("a call of {} raised".format(call.call))
         else:
             self.after()
+        self.last = time.perf_counter()
 
     # --- before a call ---
 
@@ -93,7 +97,7 @@ class Steps:
         if not getattr(self.prof, MARK).wanted:
             self.wanted.clear()
             return False
-        self.open, self.position = one, 0
+        self.open, self.latest, self.position = one, one, 0
         return True
 
     def next(self) -> None:
@@ -119,11 +123,14 @@ class Steps:
         waiting = [one for one in self.wanted if one is not self.open and one.window.counts(begun.kind)]
         if waiting and not self.recording():
             device.synchronize()
-        seconds = round(time.perf_counter() - begun.since, 6)
+        now = time.perf_counter()
         for one in waiting:
             one.seen += 1
             if not self.recording():
-                receipts.say("warmup", phase=one.window.phase, seconds=seconds, call=name)
+                # A step is what it will be in the window: see `Window.apart`.
+                since = begun.since if one.window.apart or self.last is None else self.last
+                seconds = round(now - since, 6)
+                receipts.say("warmup", phase=one.window.phase, kind=begun.kind, seconds=seconds, call=name)
 
     def recording(self) -> bool:
         return self.open is not None and self.open.window.recording(self.position)
@@ -139,6 +146,14 @@ class Steps:
                 self.wanted.remove(one)
                 receipts.say("trouble", what="the window of {} was interrupted {} times: {}".format(
                     one.window.phase, ATTEMPTS, why))  # fmt: skip
+
+    def came_too_late(self) -> None:
+        """The program ends: say which windows it did not come to."""
+        for one in self.wanted:
+            made = one.seen + (self.position if one is self.latest else 0)
+            needed = one.window.before + len(one.window.kinds)
+            if 0 < made < needed:
+                receipts.say("short", phase=one.window.phase, made=made, needed=needed)
 
     def program_ends(self) -> None:
         """The program ends: a window of which nothing is recorded was none."""

@@ -45,11 +45,14 @@ class Window:
 
 
 def kind_of(args: Any, kwargs: Dict[str, Any]) -> str:
-    """prefill when the input of a call has more than one token, else decode.
+    """prefill when the input of a call has more than one token of a sequence, else decode.
 
-    The input is what models call it, or the first argument with a shape; shapes are (tokens), (batch, tokens)
-    or (batch, tokens, hidden).
+    The input is what a scheduler says of it (of vLLM: tokens by request), what models call it, or the first argument
+    with a shape; shapes are (tokens), (batch, tokens) or (batch, tokens, hidden).
     """
+    for scheduled in (getattr(one, "num_scheduled_tokens", None) for one in (*args, *kwargs.values())):
+        if isinstance(scheduled, dict):
+            return "prefill" if max(scheduled.values(), default=0) > 1 else "decode"
     named = [kwargs[name] for name in TOKENS if hasattr(kwargs.get(name), "shape")]
     others = [one for one in (*args, *kwargs.values()) if hasattr(one, "shape")]
     nested = [one for group in (*args, *kwargs.values()) if isinstance(group, dict) for one in group.values()]

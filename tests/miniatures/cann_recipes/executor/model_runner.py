@@ -26,6 +26,7 @@ class ModelRunner:
     def define_profiler(self, enable_profiler=False, profile_save_path="prof", active=10, repeat=1, skip_first=10):
         if not enable_profiler:
             return None
+        os.makedirs(profile_save_path, exist_ok=True)
         config = torch_npu.profiler._ExperimentalConfig(
             profiler_level=torch_npu.profiler.ProfilerLevel.Level1,
             aic_metrics=torch_npu.profiler.AiCMetrics.PipeUtilization,

@@ -1,5 +1,7 @@
 """The profiler of the engine: one for the first prefill, then one for the decode steps."""
 
+import os
+
 import torch_npu
 
 
@@ -13,6 +15,7 @@ class Disabled:
 def create_profiler(enable_profiler, profile_save_path, active=3, repeat=1, skip_first=3):
     if not enable_profiler:
         return Disabled()
+    os.makedirs(profile_save_path, exist_ok=True)
     config = torch_npu.profiler._ExperimentalConfig(
         profiler_level=torch_npu.profiler.ProfilerLevel.Level1,
         aic_metrics=torch_npu.profiler.AiCMetrics.PipeUtilization,

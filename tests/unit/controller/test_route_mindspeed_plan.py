@@ -66,6 +66,25 @@ def test_warm_up_and_checkpoints_move_the_window(checkout: Path) -> None:
     assert json.loads(plan.files["drive.json"])["shim"]["windows"]["train"]["skip_first"] == 3
 
 
+def test_a_job_on_two_hosts(checkout: Path) -> None:
+    """The ranks of each host are told to the program by their numbers in the job."""
+    hosts = ("ascend00", "ascend01")
+    plan = planned(checkout, ["torchrun", "--nnodes={nodes}", *TORCHRUN[1:]], device_count=2, nodes=hosts)
+    assert json.loads(plan.files["drive.json"])["argv"] == [
+        "torchrun",
+        "--nnodes=2",
+        *TORCHRUN[1:],
+        *switch(5, 8, "2 3"),
+    ]
+    assert plan.expected["ranks"] == [2, 3]
+    for said, message in (
+        ("--nnodes=3", "runs on 3 hosts, and 2 are asked for"),
+        ("--node_rank=0", "--node_rank of the command on ascend01 is 0, and it has the place 1"),
+    ):
+        with pytest.raises(CollectError, match=message):
+            planned(checkout, ["torchrun", said, *TORCHRUN[1:]], device_count=2, nodes=hosts)
+
+
 def test_a_script_that_passes_arguments_on_gets_them(checkout: Path) -> None:
     plan = planned(checkout, ["bash", ARGS])
     assert argv(plan) == ["bash", ARGS, *switch(5, 8, "0")]

@@ -57,12 +57,19 @@ def _alone(directory: str) -> Iterator[None]:
     """Nobody else asks the job meanwhile, or would put back what was ours."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor, directory)
         yield
-    except BlockingIOError:
-        raise troubles.JOB_BUSY(directory=directory) from None
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise troubles.JOB_BUSY(directory=directory) from None
+    except OSError:
+        return  # a file system without locks
 
 
 def _whose(rank: int, expected: "list[int]") -> Dict[str, int]:

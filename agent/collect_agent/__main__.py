@@ -3,6 +3,7 @@
 start                 a plan as JSON on descriptor 3: create the run, detach its supervisor, follow it
 follow RUN SEQ        the events of a run after SEQ
 stop RUN              end a run and prove it
+meet RUN NUMBER PORT  let a run go on from a meeting with the other hosts of its job
 send RUN OFFSET       the result files of a run, from a byte offset
 runs WORKDIR          what is there
 clean WORKDIR [--results] [RUN...]      remove what has ended
@@ -46,7 +47,7 @@ def main(arguments: List[str]) -> int:
         from .send import send
 
         return send(RunDir(rest[0]), int(rest[1]))
-    if command in ("stop", "runs", "clean"):
+    if command in ("stop", "meet", "runs", "clean"):
         return _answer(command, rest)
     if command == "supervise":
         from .supervise import supervise
@@ -95,6 +96,11 @@ def _answer(command: str, rest: List[str]) -> int:
                 from .stop import stop
 
                 answer = {"left": stop(RunDir(rest[0]))}
+            elif command == "meet":
+                from .together import meet
+
+                meet(RunDir(rest[0]), int(rest[1]), int(rest[2]))
+                answer = {"number": int(rest[1])}
             elif command == "runs":
                 from . import listing
 

@@ -84,10 +84,11 @@ def profiles(run: RunDir, phase: str) -> List[str]:
 def died_while_parsing(run: RunDir, plan: Dict[str, Any], last: Dict[str, Any]) -> bool:
     """Whether a program whose last report was `last` had recorded everything: its parser can be started again.
 
-    Not with several ranks, because torchrun ends the others in whatever they are doing.
+    Not with several ranks, here or on other hosts: torchrun ends the others in whatever they are doing.
     """
     phases = list(plan["expected"]["steps"])
-    if last["stage"] != "parse" or last.get("window") != phases[-1] or len(plan["expected"]["ranks"]) > 1:
+    alone = len(plan["expected"]["ranks"]) == 1 and plan["node"] is None
+    if last["stage"] != "parse" or last.get("window") != phases[-1] or not alone:
         return False
     paths = [profiles(run, phase) for phase in phases]
     return all(found and all(parsed.is_closed(path) for path in found) for found in paths)

@@ -71,6 +71,13 @@ def parser() -> argparse.ArgumentParser:
     main.add_argument("--version", action="version", version=f"collect-remote {__version__}")
     what = main.add_argument_group("what to collect")
     what.add_argument("--host", help="a host of the inventory")
+    what.add_argument(
+        "--nodes",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="further hosts of one job, of which --host is the master: again, or a,b, for more",
+    )
     what.add_argument("--model", help="a model of the inventory")
     what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
     _add_how_to_collect(what)
@@ -164,6 +171,7 @@ def _add_sweep(add: Add) -> None:
         "action", nargs="?", choices=("status", "retry"), help="look at a sweep; run its --failed cells again"
     )
     sweep.add_argument("--host", "--model", "--phase", type=_plural, help=argparse.SUPPRESS)
+    sweep.add_argument("--nodes", type=_one_host, default=[], help=argparse.SUPPRESS)
     cells = sweep.add_argument_group("cells")
     _add_hosts(cells)
     cells.add_argument("--models", action="append", default=[], metavar="A,B", help="default: all that the hosts have")
@@ -308,6 +316,12 @@ def _ranks(text: str) -> tuple[int, ...]:
 
 def _plural(_: str) -> None:
     raise argparse.ArgumentTypeError("a sweep has several: --hosts, --models, --phases")
+
+
+def _one_host(_: str) -> None:
+    raise argparse.ArgumentTypeError(
+        "a cell of a sweep is one host; collect a job on several by itself: collect-remote --host HOST --nodes HOST,..."
+    )
 
 
 def _several(text: str) -> int:

@@ -15,9 +15,8 @@ import subprocess
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
-from .. import events, family, process, shim, troubles
+from .. import events, family, process, shim, together, troubles
 from ..failure import Failure
-from ..program import free_port
 from ..rundir import RunDir
 from . import diagnosis
 from .http import Conversation
@@ -67,8 +66,14 @@ class Driver:
     def started(self) -> "Iterator[subprocess.Popen[bytes]]":
         """The program in a process group of its own, which is asked to end when the body is left."""
         environment = self._environment()
-        python_path = environment.get("PYTHONPATH", "")
-        self._names.update(run=self._run.path, id=self._run.id, port=str(free_port()), pythonpath=python_path)
+        self._names.update(
+            run=self._run.path,
+            id=self._run.id,
+            pythonpath=environment.get("PYTHONPATH", ""),
+            # The supervisor tells where a job on several hosts meets.
+            master_addr=os.environ.get("MASTER_ADDR", "127.0.0.1"),
+            port=os.environ.get("MASTER_PORT") or str(together.free_port("127.0.0.1")),
+        )
         argv = [word.format(**self._names) for word in self._launch["argv"]]
         environment.update((name, value.format(**self._names)) for name, value in self._launch["env"].items())
         try:

@@ -38,7 +38,8 @@ def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
     for path, word in PROFILERS.items():
         if LAUNCHER in facts.texts and word in facts.texts.get(path, ""):
             evidence = (f"{path} has a profiler", f"{LAUNCHER} launches its models")
-            return Match(evidence, ranks=recipes_yaml.ranks_of(config))
+            ranks, nodes = recipes_yaml.ranks_and_nodes(config)
+            return Match(evidence, ranks=ranks, nodes=nodes)
     return None
 
 

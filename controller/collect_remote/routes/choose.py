@@ -10,7 +10,7 @@ from ..project import ProjectFacts, look
 from ..request import Request, Window, window
 from . import AUTO, TEMPLATE, detect, routes, template
 from .plan import Plan
-from .route import Route
+from .route import Match, Route
 
 
 def model_of(request: Request, host: Host) -> ModelSpec:
@@ -78,13 +78,28 @@ def late(request: Request, model: ModelSpec, facts: ProjectFacts) -> tuple[Windo
     route, match = detect.find(model, facts)
     model = dataclasses.replace(model, route=route.name)
     decided = _window(request, model, route)
+    _require_place(request, model, match)
+    if request.nodes and not route.on_several:
+        raise UsageError(
+            f"--nodes: route {route.name} starts its program on one host", "leave --nodes out, or use `route: script`"
+        )
+    plan = route.plan(request, decided, model, facts)
+    return decided, dataclasses.replace(plan, evidence=match.evidence)
+
+
+def _require_place(request: Request, model: ModelSpec, match: Match) -> None:
+    """UsageError when the program is made for other hosts or devices than those that are asked for."""
+    if match.nodes not in (None, request.node_count):
+        asked = "one is" if request.node_count == 1 else f"{request.node_count} are"
+        raise UsageError(
+            f"the program of model {model.name} runs on {match.nodes} hosts, and {asked} asked for",
+            "choose a configuration of it for one host, or name the further ones with --nodes",
+        )
     if match.ranks not in (None, request.rank_count):
         raise UsageError(
             f"the program of model {model.name} has {match.ranks} ranks, and {request.rank_count} are asked for",
             f"say --devices {match.ranks}; --ranks chooses those to profile",
         )
-    plan = route.plan(request, decided, model, facts)
-    return decided, dataclasses.replace(plan, evidence=match.evidence)
 
 
 def _window(request: Request, model: ModelSpec, route: Route) -> Window:

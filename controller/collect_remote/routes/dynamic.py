@@ -76,4 +76,5 @@ ROUTE = Route(
     lambda _: Wants(files=(FILE,)),
     {"begin_timeout": count},
     required=(),
+    on_several=False,
 )

@@ -28,13 +28,14 @@ def wants(_: Mapping[str, Any]) -> Wants:
 
 
 def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
-    program = program_of(model.options.get("command", ()), facts, PROGRAMS)
+    command = model.options.get("command", ())
+    program = program_of(command, facts, PROGRAMS)
     dialect = dialect_of(program, facts) if program else None
     if dialect is None:
         return None
     installed = [f"{name} {version} is installed" for name in PACKAGES if (version := facts.versions.get(name))]
-    ranks = number_of("--nproc[_-]per[_-]node", model.options["command"], facts)
-    return Match((f"{program} takes {dialect.word}", *installed), ranks=ranks)
+    ranks, nodes = (number_of(f"--{name}", command, facts) for name in ("nproc[_-]per[_-]node", "nnodes"))
+    return Match((f"{program} takes {dialect.word}", *installed), ranks=ranks, nodes=nodes)
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
@@ -43,9 +44,7 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     done, before = model.options.get("resumed_at", 0), max(request.warmup_steps, LEAST_BEFORE)
     iterations = number_of(r"--(?:train-iters|training\.max_steps)", command, facts)
     active = _active(request, window, before + PROFILER_WARMUP, None if iterations is None else iterations - done)
-    nodes = number_of("--nnodes", command, facts) or 1
-    if nodes > 1:
-        raise UsageError(f"the job runs on {nodes} nodes, and one host is asked for", "collect from a job on one node")
+    _require_place(request, command, facts)
     switched = dialect.switch(request, done + before + PROFILER_WARMUP + 1, active, facts)
     started = with_arguments(command, facts, PROGRAMS, switched.arguments)
     shim = {
@@ -59,6 +58,16 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     files = {**started.files, **switched.files}
     notes = (*started.notes, "the job is ended as soon as its window is recorded")
     return driven("mindspeed", request, launch, {"train": active}, files=files, notes=notes)
+
+
+def _require_place(request: Request, command: list[str], facts: ProjectFacts) -> None:
+    """UsageError when the command says itself where this host stands in the job, and says it otherwise."""
+    said = number_of("--node[_-]rank", command, facts)
+    if said not in (None, request.node_rank):
+        raise UsageError(
+            f"--node_rank of the command on {request.host} is {said}, and it has the place {request.node_rank}",
+            "have the script take it from its environment: `NODE_RANK=${NODE_RANK:-0}`, and the master's too",
+        )
 
 
 def _dialect(command: list[str], model: ModelSpec, facts: ProjectFacts) -> Dialect:

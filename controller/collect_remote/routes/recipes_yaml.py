@@ -62,15 +62,20 @@ def read(text: str, name: str) -> Config:
     return Config(name, said, section, tokens)
 
 
-def ranks_of(text: str) -> int | None:
-    """The world size that a text says, if it is one of these."""
+def ranks_and_nodes(text: str) -> tuple[int | None, int | None]:
+    """How many ranks a host has, and how many hosts there are, by the world size that a text says; None where it does
+    not. Hosts have 16 devices, those with the 950 have 8.
+    """
     try:
         said = yaml.safe_load(text)
     except yaml.YAMLError:
-        return None
+        return None, None
     said = said if isinstance(said, dict) else {}
-    ranks = _part(said, "parallel_config").get("world_size", said.get("world_size"))
-    return ranks if type(ranks) is int else None
+    world = _part(said, "parallel_config").get("world_size", said.get("world_size"))
+    if type(world) is not int or world < 1:
+        return None, None
+    most = 8 if str(_part(said, SWITCH).get("platform_version")) == "950" else 16
+    return min(world, most), -(-world // most)
 
 
 def _part(said: dict[str, Any], name: str) -> dict[str, Any]:

@@ -112,4 +112,4 @@ def _first_replica(request: Request, size: int) -> Request:
     return dataclasses.replace(request, ranks=request.ranks or tuple(range(size)))
 
 
-ROUTE = Route("verl", ("train", "rollout"), detect, plan, wants, all_steps=True)
+ROUTE = Route("verl", ("train", "rollout"), detect, plan, wants, all_steps=True, on_several=False)

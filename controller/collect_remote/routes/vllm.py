@@ -82,4 +82,5 @@ ROUTE = Route(
     plan,
     wants,
     {"prompt_tokens": count, "batch": count, "ready_timeout": count},
+    on_several=False,
 )

@@ -75,7 +75,10 @@ def _settings(request: Request, window: Window) -> dict[str, str]:
 
 def _route(scene: str) -> Route:
     bound = functools.partial
-    return Route(f"wrapper-{scene}", PHASES[scene], bound(detect, scene), bound(plan, scene), bound(wants, scene))
+    return Route(
+        *(f"wrapper-{scene}", PHASES[scene], bound(detect, scene), bound(plan, scene), bound(wants, scene)),
+        on_several=scene in ("training", "inference"),
+    )
 
 
 ROUTES = tuple(map(_route, SCENES))

@@ -19,6 +19,7 @@ from collect_agent.rundir import RunDir
 PLAN: dict[str, Any] = {
     "files": {},
     "salvage": False,
+    "node": None,
     "expected": {"steps": {"both": 6}, "export": ["text"], "ranks": [0]},
 }
 
@@ -110,10 +111,11 @@ def test_only_a_closed_window_survives_its_program(run: RunDir, profile: Path) -
     last = {"stage": "parse", "window": "both"}
     assert harvest.died_while_parsing(run, PLAN, last)
     assert not harvest.died_while_parsing(run, PLAN, {"stage": "profile", "window": "both"})
-    two = {"expected": {"steps": {"both": 6, "more": 5}, "ranks": [0]}}
+    two = {**PLAN, "expected": {"steps": {"both": 6, "more": 5}, "ranks": [0]}}
     assert not harvest.died_while_parsing(run, two, last)
-    ranks = {"expected": {"steps": {"both": 6}, "ranks": [0, 1]}}
+    ranks = {**PLAN, "expected": {"steps": {"both": 6}, "ranks": [0, 1]}}
     assert not harvest.died_while_parsing(run, ranks, last)
+    assert not harvest.died_while_parsing(run, {**PLAN, "node": {"rank": 1, "count": 2}}, last), "others are elsewhere"
     (profile / "profiler_info.json").unlink()
     assert not harvest.died_while_parsing(run, PLAN, last)
 

@@ -66,6 +66,25 @@ def test_warm_up_and_checkpoints_move_the_window(checkout: Path) -> None:
     assert json.loads(plan.files["drive.json"])["shim"]["windows"]["train"]["skip_first"] == 3
 
 
+def test_a_job_on_two_hosts(checkout: Path) -> None:
+    """The ranks of each host are told to the program by their numbers in the job."""
+    hosts = ("ascend00", "ascend01")
+    plan = planned(checkout, ["torchrun", "--nnodes={nodes}", *TORCHRUN[1:]], device_count=2, nodes=hosts)
+    assert json.loads(plan.files["drive.json"])["argv"] == [
+        "torchrun",
+        "--nnodes=2",
+        *TORCHRUN[1:],
+        *switch(5, 8, "2 3"),
+    ]
+    assert plan.expected["ranks"] == [2, 3]
+    for said, message in (
+        ("--nnodes=3", "runs on 3 hosts, and 2 are asked for"),
+        ("--node_rank=0", "--node_rank of the command on ascend01 is 0, and it has the place 1"),
+    ):
+        with pytest.raises(CollectError, match=message):
+            planned(checkout, ["torchrun", said, *TORCHRUN[1:]], device_count=2, nodes=hosts)
+
+
 def test_a_script_that_passes_arguments_on_gets_them(checkout: Path) -> None:
     plan = planned(checkout, ["bash", ARGS])
     assert argv(plan) == ["bash", ARGS, *switch(5, 8, "0")]
@@ -106,14 +125,13 @@ def test_the_multimodal_models_get_another_file_of_tools(checkout: Path) -> None
     static = tools["profile"]["static_param"]
     assert (tools["profile"]["enable"], tools["profile"]["ranks"]) == (True, [0])
     assert (static["level"], static["with_cpu"], static["start_step"], static["end_step"]) == ("level1", True, 4, 7)
-    (checkout / "mindspeed_mm/tools/tools.json").unlink()
-    assert json.loads(planned(checkout, command).files["tools.json"])["profile"]["static_param"] == {
-        "level": "level1",
-        "with_cpu": True,
-        "start_step": 4,
-        "end_step": 7,
-        "aic_metrics_type": "PipeUtilization",
-    }
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"profile": {"enable": true}}', '{"profile": 3}'])
+def test_a_file_of_tools_that_is_none(checkout: Path, text: str) -> None:
+    (checkout / "mindspeed_mm/tools/tools.json").write_text(text)
+    with pytest.raises(CollectError, match="describes no static profiler"):
+        planned(checkout, ["torchrun", "pretrain_vlm.py", "--mm-tool", "mindspeed_mm/tools/tools.json"])
 
 
 def test_mindspeed_may_be_installed_elsewhere(checkout: Path) -> None:
@@ -123,6 +141,9 @@ def test_mindspeed_may_be_installed_elsewhere(checkout: Path) -> None:
         planned(checkout, TORCHRUN, device_count=2)
     plan = planned(checkout, TORCHRUN, {"mindspeed": "2.1.0"}, device_count=2)
     assert plan.evidence == ("pretrain_gpt.py takes --profile-level", "mindspeed 2.1.0 is installed")
+    (checkout / "pretrain_gpt.py").write_text("import torch\n")
+    with pytest.raises(CollectError, match="no route fits"):
+        planned(checkout, TORCHRUN, {"mindspeed": "2.1.0"}, device_count=2)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +151,7 @@ def test_mindspeed_may_be_installed_elsewhere(checkout: Path) -> None:
     [
         (TORCHRUN, {"device_count": 1}, "has 2 ranks, and 1 are asked for"),
         (TORCHRUN, {"device_count": 2, "steps": 27}, "makes 30 iterations, and 27 after 4"),
-        (["torchrun", "--nnodes=2", "pretrain_gpt.py"], {}, "runs on 2 nodes"),
+        (["torchrun", "--nnodes=2", "pretrain_gpt.py"], {}, "runs on 2 hosts, and one is asked for"),
         (["torchrun", "pretrain_gpt.py"], {"all_steps": True}, "does not show how many iterations"),
         (TORCHRUN, {"device_count": 2, "phase": "decode"}, "cannot record --phase decode"),
     ],

@@ -18,6 +18,7 @@ from collect_remote.project import ProjectFacts
 from collect_remote.request import Request
 from collect_remote.routes import cann_recipes, choose
 from collect_remote.routes.plan import Plan
+from collect_remote.routes.recipes_yaml import ranks_and_nodes
 
 RUN = "/data/run dir/20261129_104205_5f0c1e"
 LAUNCH = ["bash", "executor/scripts/infer.sh"]
@@ -142,7 +143,7 @@ def test_what_is_no_checkout(checkout: Path, lost: str) -> None:
         ("model_config: {a: 1}\nscheduler_config: {max_new_tokens: many}\n", "must be a number"),
         (
             "model_config: {a: 1}\nscheduler_config: {max_new_tokens: 8}\nworld_size: 32\n",
-            "has 32 ranks, and 1 are asked for",
+            "runs on 2 hosts, and one is asked for",
         ),
     ],
 )
@@ -163,6 +164,21 @@ def test_a_yaml_that_has_no_profiler(checkout: Path, text: str, message: str) ->
 def test_what_cannot_be_asked_for(checkout: Path, request_: dict[str, Any], message: str) -> None:
     with pytest.raises(CollectError, match=message):
         planned(checkout, **request_)
+
+
+def test_a_world_is_spread_over_hosts() -> None:
+    told = {
+        "parallel_config: {world_size: 4}": (4, 1),
+        "world_size: 16": (16, 1),
+        "world_size: 17": (16, 2),
+        "world_size: 16\nmodel_config: {platform_version: 950}": (8, 2),
+        "world_size: 16\nmodel_config: {platform_version: '950'}": (8, 2),
+        "world_size: many": (None, None),
+        "world_size: 0": (None, None),
+        "a: [": (None, None),
+        "": (None, None),
+    }
+    assert {text: ranks_and_nodes(text) for text in told} == told
 
 
 def test_a_model_that_is_not_named() -> None:

@@ -31,14 +31,15 @@ def phases(events: List[Event], others: Mapping[int, List[Event]] = NONE) -> Dic
 
     `warmup_kinds` and `step_kinds` name what each step was; in `both` a window holds prefill and decode steps.
     `others`: the reports of ranks besides the first: their steps stand under `ranks`, and `recompiles` is the most of
-    any rank.
+    any rank; None where nobody has counted.
     """
     result = _steps(events)
     for rank, told in others.items():
         for window, steps in _steps(told).items():
             if window in result:
                 result[window].setdefault("ranks", {})[str(rank)] = steps
-                result[window]["recompiles"] = max(result[window]["recompiles"], steps["recompiles"])
+                counts = (result[window]["recompiles"], steps["recompiles"])
+                result[window]["recompiles"] = None if None in counts else max(counts)
     return result
 
 
@@ -56,7 +57,9 @@ def _steps(events: List[Event]) -> Dict[str, Dict[str, Any]]:
             window.update(step_seconds=[], step_kinds=[], recompiles=0)
         window[prefix + "_seconds"].append(event["seconds"])
         window[prefix + "_kinds"].append(event["kind"])
-        window["recompiles"] += event.get("recompiles", 0) if prefix == "step" else 0
+        if prefix == "step":
+            counts = (window["recompiles"], event.get("recompiles", 0))
+            window["recompiles"] = None if None in counts else sum(counts)
     return result
 
 

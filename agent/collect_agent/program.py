@@ -39,7 +39,7 @@ REPORTS: Dict[str, Dict[str, Any]] = {
     "loaded": {},
     "precheck": {},
     "warmup": _STEP,
-    "profile": dict(_STEP, recompiles=int),
+    "profile": dict(_STEP, recompiles=(int, type(None))),  # None: nobody has counted
     "parse": {"window": str},
     "recorded": {"window": str},
     "error": {"kind": str, "message": str, "remedy": str, "entry": str},

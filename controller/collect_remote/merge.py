@@ -18,7 +18,7 @@ from collect_agent.validate.registry import FAIL, UNPROVEN
 from .bring import Brought
 from .errors import ProfileInvalid, StorageError, TransferError, one_line, storage_error
 from .session import Log
-from .shape import ANY_NAME, Maybe, count, misfit
+from .shape import ANY_NAME, Maybe, Null, count, misfit
 from .wire import LOG, Sent
 
 TREE = "tree"  # below the growing result: the profiles of all hosts
@@ -26,7 +26,7 @@ TREE = "tree"  # below the growing result: the profiles of all hosts
 _STEPS = {
     **{name: [float] for name in ("warmup_seconds", "step_seconds")},
     **{name: [str] for name in ("warmup_kinds", "step_kinds")},
-    "recompiles": count,
+    "recompiles": Null(count),
 }
 _SHAPE = {
     "run_id": str,
@@ -134,7 +134,8 @@ def _steps(phase: str, manifests: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         lead = {name: value for name, value in window.items() if name != "ranks"}
         found |= {str(manifest["expected"]["ranks"][0]): lead, **window.get("ranks", {})}
     (_, steps), *others = found.items()
-    most = max(steps["recompiles"] for steps in found.values())
+    counts = [steps["recompiles"] for steps in found.values()]
+    most = None if None in counts else max(counts)
     return {**steps, "recompiles": most, "ranks": dict(others)}
 
 

@@ -141,7 +141,7 @@ class Attendance:
 
     def within(self, phase: str, steps: int, rank: int) -> Dict[str, Any]:
         """The steps of the window the same way, the profiler's own warm-up among them."""
-        return dict(self._mean(phase, rank, "begun", "ended"), step=steps, of=steps, recompiles=0)
+        return dict(self._mean(phase, rank, "begun", "ended"), step=steps, of=steps, recompiles=None)
 
     def _mean(self, phase: str, rank: int, first: str, second: str) -> Dict[str, Any]:
         begin = self.ranks[rank].last(first, 0.0 if first == "timed" else self._since)

@@ -120,7 +120,7 @@ def _model(body: bytes) -> Optional[str]:
 
 def _step(action: Action, number: int, seconds: float) -> Dict[str, Any]:
     step = {"window": action["phase"], "kind": "request", "step": number, "of": action.get("times", 1)}
-    more = {"recompiles": 0} if action["do"] == "load" else {}
+    more = {"recompiles": None} if action["do"] == "load" else {}  # which the server's processes count
     return {"stage": STEPS[action["do"]], **step, "seconds": round(seconds, 6), **more}
 
 

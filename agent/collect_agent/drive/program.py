@@ -58,6 +58,7 @@ class Driver:
         self._story = Story(expected["steps"], expected["ranks"], bool(launch["trigger"]), calls)
         self._names: Dict[str, str] = {}  # what the plan cannot know
         self._phases_told: List[str] = []
+        self._held: List[Report] = []  # steps of a conversation, until it is known what was compiled in them
         self._gate_since: Optional[float] = None
         self._began = time.time()
         self._heard = time.monotonic()
@@ -109,6 +110,8 @@ class Driver:
                 self._look_for_strangers()
                 self._look_for_the_lost()
             talked = conversation is not None and self._talked(conversation)
+            if conversation is None or talked:
+                self._look_when_recorded()
             if self._story.over and (conversation is None or talked) and self._launch["stop"] == "recorded":
                 return
             if talked and conversation is not None:
@@ -117,6 +120,7 @@ class Driver:
                 self._hear()
             if status is not None:
                 self._hear()
+                self._look_when_recorded()
                 self._ended(status, conversation)
                 return
             time.sleep(TICK_S)
@@ -140,8 +144,6 @@ class Driver:
             self._heard = time.monotonic()
             for report in self._story.tell(line):
                 self._say(report)
-            if line["say"] == "closed":
-                self._look_when_recorded()
         if self._story.waiting and not os.path.exists(self._run.gate):
             self._gate_since = self._gate_since or time.monotonic()
             together = self._story.waiting >= set(self._story.ranks)
@@ -154,6 +156,8 @@ class Driver:
         for phase in self._story.steps:
             if phase not in self._phases_told and self._story.recorded(phase):
                 self._phases_told.append(phase)
+                for number, report in enumerate(step for step in self._held if step["window"] == phase):
+                    self._voice.say(**dict(report, recompiles=0 if number else self._story.recompiles(phase)))
                 self._voice.gate("recorded", window=phase)
 
     def _look_for_strangers(self) -> None:
@@ -183,7 +187,10 @@ class Driver:
                 raise said
             if said is None:
                 return True
-            self._say(said)
+            if said["stage"] == "profile":
+                self._held.append(said)
+            else:
+                self._say(said)
         return False
 
     def _say(self, report: Report) -> None:

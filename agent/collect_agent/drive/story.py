@@ -19,7 +19,7 @@ class Window:
         self.rank: int = line["rank"] if type(line.get("rank")) is int else 0
         self.schedule: Optional[Dict[str, int]] = line.get("schedule")
         self.opened = 0.0
-        self.calls = self.outside = self.inside = 0
+        self.calls = self.outside = self.inside = self.recompiles = 0
         self.complete: Optional[bool] = None
 
     @property
@@ -75,6 +75,10 @@ class Story:
         """Whether every rank has closed its window of the phase."""
         return all((phase, rank) in self.closed for rank in self.ranks)
 
+    def recompiles(self, phase: str) -> int:
+        """The most that any rank has compiled in a window that is started and stopped."""
+        return max(window.recompiles for window in self.windows.values() if window.phase == phase)
+
     def _imported(self, line: Line) -> List[Report]:
         self._versions = {name: str(line[name]) for name in ("torch", "torch_npu")}
         return []
@@ -127,12 +131,13 @@ class Story:
     def _closed(self, line: Line) -> List[Report]:
         window = self.windows[line["pid"], line["id"]]
         window.complete = bool(line["complete"])
+        window.recompiles = int(line.get("recompiles") or 0)
         if not window.complete:
             return []
         self.closed.add((window.phase, window.rank))
         if window.schedule is not None or self._counted:
             return []
-        return [self._profiled(window, 1, line["time"] - window.opened, line.get("recompiles") or 0)]
+        return [self._profiled(window, 1, line["time"] - window.opened, window.recompiles)]
 
     def _warm(self, phase: str, kind: str, seconds: float, whose: Report) -> Report:
         self._warmups[phase] = number = self._warmups.get(phase, 0) + 1

@@ -96,6 +96,14 @@ def test_started_and_stopped_is_one_step_unless_somebody_else_counts() -> None:
     assert [report["stage"] for report in told(Story({"decode": None}, [0], counted=True), process)] == ["import"]
 
 
+def test_what_was_compiled_between_start_and_stop_is_known_when_it_has_closed() -> None:
+    story = Story({"decode": None}, [0, 1], counted=True)
+    for rank in (0, 1):
+        process = Process(7 + rank, rank).begun(schedule=None)
+        told(story, process.say("closed", id=1, directory="d", how="stop", complete=True, recompiles=rank))
+    assert story.recompiles("decode") == 1
+
+
 def test_watched_calls_are_warm_up_of_their_phase_or_of_all() -> None:
     story = Story({"prefill": 1, "decode": 3}, [0])
     process = (

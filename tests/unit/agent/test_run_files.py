@@ -40,6 +40,14 @@ def test_a_rank_that_recompiles_spoils_the_window() -> None:
     assert {rank: steps["recompiles"] for rank, steps in found["both"]["ranks"].items()} == {"1": 0, "2": 2}
 
 
+def test_what_nobody_has_counted_is_not_none() -> None:
+    def told(recompiles: int | None) -> list[dict[str, Any]]:
+        return [{"stage": "profile", "window": "train", "kind": "train", "seconds": 0.1, "recompiles": recompiles}]
+
+    assert manifest.phases(told(None))["train"]["recompiles"] is None
+    assert manifest.phases(told(1), {1: told(None)})["train"]["recompiles"] is None
+
+
 def test_a_recording_that_was_thrown_away_is_none_of_its_steps() -> None:
     steps = [
         {"stage": "profile", "window": "decode", "kind": "decode", "step": number, "seconds": second, "recompiles": 1}

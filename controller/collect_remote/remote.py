@@ -334,9 +334,10 @@ class _Prepared:
         self._started = in_background(lambda: _greeted(connection.start(shell.COMMAND)))
 
     def take(self) -> tuple[Channel, bytes] | None:
-        """It and that word, or None where it could not be had: a server may allow one at a time."""
+        """It and what it said, or None where there is none: a server may allow one at a time; it may have ended."""
         with contextlib.suppress(Lost, OSError):  # OSError: out of processes or files here; TimeoutError: it hangs
-            return self._started.result()
+            channel, first = self._started.result()
+            return channel, first + _since(channel)
         return None
 
     def discard(self) -> None:
@@ -358,6 +359,20 @@ def _greeted(channel: Channel) -> tuple[Channel, bytes]:
         raise
     channel.close()
     raise Lost("it ended without a word")
+
+
+def _since(channel: Channel) -> bytes:
+    """What has come of it meanwhile. Lost when that is its end, as of one that waited too long; it is closed then."""
+    try:
+        if more := channel.read(0.0):
+            return more
+    except TimeoutError:
+        return b""
+    except BaseException:
+        channel.close()
+        raise
+    channel.close()
+    raise Lost("it has ended")
 
 
 def _connect(host: Host) -> Connection:

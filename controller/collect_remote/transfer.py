@@ -135,7 +135,7 @@ class Sink:
             raise TransferError(
                 "the host announces other files than before", "do not trust this host before you know why"
             )
-        _make_room(self._directory, files[len(self.files) :])
+        _make_room(self._directory, files)
         self.files = files
         self._next()
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import signal
 import threading
 import time
@@ -204,6 +205,18 @@ def test_a_disk_that_fills_up_here(simhost: Start, entry: Entry, tmp_path: Path)
     assert ARCHIVE.startswith(lab.archive.read_bytes())
     (scratch / "ballast").unlink()
     assert lab.pull().asked()[0][0] > 0
+
+
+def test_a_file_that_may_not_grow_any_more(lab: Lab) -> None:
+    """ssh dies of it, without a word."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3 * MIB, hard))
+    try:
+        with pytest.raises(StorageError, match=f"cannot write to {lab.place}: File too large"):
+            lab.pull()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert lab.archive.read_bytes() == ARCHIVE[: 3 * MIB]
 
 
 def test_ctrl_c_leaves_what_is_good_and_nothing_on_the_host(lab: Lab) -> None:

@@ -62,6 +62,7 @@ def _pour(run: Run, sink: Sink, moved: Callable[[], None]) -> None:
         if stream is not None:
             with stream:
                 stream.go()
+                run.remote.prepare()  # for what is sent after it
                 for _ in stream.copy(file, length, STALL_S):
                     moved()
 

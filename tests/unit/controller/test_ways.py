@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -166,6 +167,9 @@ def test_a_shell_that_was_ready_and_has_ended_is_replaced(simhost: Start, entry:
         until(lambda: (host.home / "logins").exists() and (host.home / "logins").read_text().endswith("\n"))
         time.sleep(0.3)
         os.kill(int((host.home / "logins").read_text()), signal.SIGKILL)
+        assert remote._connection is not None
+        with contextlib.closing(remote._connection.start("true")) as later:  # the end of the other is told before it
+            assert later.status(20) == 0
         time.sleep(0.3)
         assert said(remote, "echo there") == [b"there"]
 

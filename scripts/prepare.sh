@@ -5,6 +5,7 @@
 #                         where a CPU build cannot be had without gigabytes
 #   prepare_downstream        .venv/downstream: the downstream analysis; returns 1 where it cannot be had
 #   prepare_ansible           .venv/ansible: ansible-core, which reads the same inventories; returns 1 where it cannot be had
+#   prepare_ray               .venv/ray: Ray, in which the roles of verl run; returns 1 where it cannot be had
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PY=$ROOT/.venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -90,6 +91,12 @@ prepare_ansible() {
     make_venv "$ROOT/.venv/ansible"
     once "$ROOT/.venv/ansible/.installed" "$ROOT/tests/conformance/ansible-requirements.txt" -- \
         quietly "$ROOT/.venv/ansible/bin/python" -m pip install -r "$ROOT/tests/conformance/ansible-requirements.txt"
+}
+
+prepare_ray() {
+    make_venv "$ROOT/.venv/ray"
+    once "$ROOT/.venv/ray/.installed" "$ROOT/tests/miniatures/ray-requirements.txt" -- \
+        quietly "$ROOT/.venv/ray/bin/python" -m pip install -r "$ROOT/tests/miniatures/ray-requirements.txt"
 }
 
 # .venv/bench: the tool as users install it, and what it is compared with

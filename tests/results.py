@@ -35,18 +35,32 @@ VERSIONS = {
 }
 
 
-def publish(parent: Path, *, phase: str = "decode", ranks: int = 1, run: str = RUN, **profile: Any) -> Path:
-    """Make a result below `parent`; its directory, named like the run. `profile`: fields of `profiles.Profile`."""
-    request = Request(host="ascend01", model="llama", phase=phase, device_count=ranks)
+def publish(
+    parent: Path,
+    *,
+    phase: str = "decode",
+    ranks: int = 1,
+    run: str = RUN,
+    host: str = "ascend01",
+    nodes: tuple[str, ...] = (),
+    **profile: Any,
+) -> Path:
+    """Make a result below `parent`; its directory, named like the run. `profile`: fields of `profiles.Profile`.
+
+    With `nodes` it is what the run of `host` brings, as one of theirs.
+    """
+    request = Request(host=host, model="llama", phase=phase, device_count=ranks, nodes=nodes)
     plan = template.plan(request, window(request, MODEL), MODEL)
     rundir = RunDir(str(parent / run))
     started = time.time()
     found = _write(rundir, plan.expected, started, profile)
     devices = [Device(npu=3, chip=rank, logic=6 + rank, name="910B3", bus_id="0000:C1:00.0") for rank in range(ranks)]
-    told = [_events(request, started, rank, devices) for rank in range(ranks)]
-    phases = manifest.phases(told[0], dict(enumerate(told[1:], 1)))
+    lead, *others = request.profiled_ranks
+    told = [_events(request, started, rank, devices) for rank in (lead, *others)]
+    phases = manifest.phases(told[0], dict(zip(others, told[1:], strict=True)))
     events = told[0] + [event for other in told[1:] for event in other if event["stage"] == "import"]
-    seen = presence.tell([_moment(when, devices) for when in ("loaded", "recorded")], [described(d) for d in devices])
+    moments = [_moment(when, devices, lead) for when in ("loaded", "recorded")]
+    seen = presence.tell(moments, [described(device) for device in devices])
     parsed = {
         os.path.basename(path): {"how": "online", "where": path, "tried": []}
         for paths in found.values()
@@ -56,7 +70,7 @@ def publish(parent: Path, *, phase: str = "decode", ranks: int = 1, run: str = R
     verdict = with_checks(verdict, [presence.check(seen, allow_shared=False)])
     asked = {name: value for name, value in dataclasses.asdict(request).items() if name != "out"}
     document = {
-        "host": "ascend01",
+        "host": host,
         "model": "llama",
         "route": plan.route,
         "notes": [],
@@ -101,7 +115,7 @@ def made(directory: Path, files: dict[str, bytes], **changes: Any) -> Path:
 
 def _write(run: RunDir, expected: Any, started: float, changes: dict[str, Any]) -> dict[str, list[str]]:
     """{phase: the directories of its profiles}, each with the steps that are expected."""
-    several = len(expected["ranks"]) > 1
+    several = expected["ranks"] != [0]
     return {
         phase: [
             str(
@@ -118,7 +132,7 @@ def _write(run: RunDir, expected: Any, started: float, changes: dict[str, Any]) 
 
 def _events(request: Request, started: float, rank: int, devices: list[Device]) -> list[dict[str, Any]]:
     """What the program of one rank reports, with the supervisor's own at its ends."""
-    whose = {"rank": rank} if rank else {}
+    whose = {} if rank == request.profiled_ranks[0] else {"rank": rank}
     device = {"count": len(devices), "name": "Ascend910B3", "memory_free_bytes": FREE, "memory_total_bytes": TOTAL}
     versions = {"torch": "2.9.0+cpu", "torch_npu": "2.9.0"}
     events: list[dict[str, Any]] = [
@@ -134,7 +148,7 @@ def _events(request: Request, started: float, rank: int, devices: list[Device]) 
     return [{**event, **whose, "time": when} for event, when in zip([*events, {"stage": "pack"}], times, strict=True)]
 
 
-def _moment(when: str, devices: list[Device]) -> presence.Moment:
-    own = [Process(pid=4711 + rank, name="python", memory_mb=4000) for rank in range(len(devices))]
+def _moment(when: str, devices: list[Device], lead: int) -> presence.Moment:
+    own = [Process(pid=4711 + lead + number, name="python", memory_mb=4000) for number in range(len(devices))]
     seen = [dataclasses.replace(device, processes=(process,)) for device, process in zip(devices, own, strict=True)]
     return {"when": when, "own": {process.pid for process in own}, "in_container": False, "devices": seen}

@@ -3,12 +3,13 @@
 start                 a plan as JSON on descriptor 3: create the run, detach its supervisor, follow it
 follow RUN SEQ        the events of a run after SEQ
 stop RUN              end a run and prove it
+meet RUN NUMBER PORT  let a run go on from a meeting with the other hosts of its job
 send RUN OFFSET       the result files of a run, from a byte offset
 pour RUN OFFSET       the rest of the file that a byte offset is in, as it is
 runs WORKDIR          what is there
 clean WORKDIR [--results] [RUN...]      remove what has ended
 validate PATH         judge a profile
-supervise RUN, work RUN, drive RUN      what `start` starts
+supervise RUN, work RUN, drive RUN, attend RUN      what `start` starts
 keep                  on the host of a container: lease its run's devices there; what to keep, as JSON, on stdin
 bridge RUN            in the container: the way between a run and its keeper
 """
@@ -51,7 +52,7 @@ def main(arguments: List[str]) -> int:
         from .send import pour
 
         return pour(RunDir(rest[0]), int(rest[1]))
-    if command in ("stop", "runs", "clean"):
+    if command in ("stop", "meet", "runs", "clean"):
         return _answer(command, rest)
     if command == "supervise":
         from .supervise import supervise
@@ -65,6 +66,10 @@ def main(arguments: List[str]) -> int:
         from .drive.program import drive
 
         return drive(RunDir(rest[0]))
+    if command == "attend":
+        from .drive.attend import attend
+
+        return attend(RunDir(rest[0]))
     if command == "keep":
         from .keeper import keep
 
@@ -96,6 +101,11 @@ def _answer(command: str, rest: List[str]) -> int:
                 from .stop import stop
 
                 answer = {"left": stop(RunDir(rest[0]))}
+            elif command == "meet":
+                from .together import meet
+
+                meet(RunDir(rest[0]), int(rest[1]), int(rest[2]))
+                answer = {"number": int(rest[1])}
             elif command == "runs":
                 from . import listing
 

@@ -69,7 +69,8 @@ def _try(
     reasons: List[str] = []
     for group in groups:
         try:
-            held = lease.take(group, run_id, plan["deadline_s"] + LEASE_SLACK_S)
+            # The time limit counts from when every host of a job has its devices, and others may have to wait.
+            held = lease.take(group, run_id, plan["wait_s"] + plan["deadline_s"] + LEASE_SLACK_S)
         except lease.Taken as taken:
             reasons.append(str(taken))
             continue

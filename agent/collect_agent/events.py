@@ -128,12 +128,12 @@ class Voice:
             os.read(descriptor, 1)
 
     def emit(self, stage: str, **fields: Any) -> None:
-        """As the one rank that this process is."""
+        """As the one rank that this process is; an error is that rank's, whichever it is."""
         (rank,) = self._gates
         if stage in GATES:
             self.gate(stage, **fields)
         else:
-            self.say(stage, **fields, **({} if rank == self._lead else {"rank": rank}))
+            self.say(stage, **fields, **({} if rank == self._lead and stage != "error" else {"rank": rank}))
 
 
 def inherited_voice() -> Voice:
@@ -148,12 +148,13 @@ def inherited_emitter() -> Emit:
     torchrun gives its ranks no descriptors (subprocess's close_fds); it has them itself, and they are opened there.
     """
     pipe, gates = _inherited()
-    if "LOCAL_RANK" not in os.environ:
-        return Voice(pipe, {0: gates[0]}, 0).emit
-    rank = int(os.environ["LOCAL_RANK"])
+    lead = min(gates)
+    if "RANK" not in os.environ:
+        return Voice(pipe, {lead: gates[lead]}, lead).emit
+    rank = int(os.environ["RANK"])
     there = "/proc/{}/fd/{}".format(os.getppid(), "{}")
     opened = os.open(there.format(pipe), os.O_WRONLY), os.open(there.format(gates[rank]), os.O_RDONLY)
-    return Voice(opened[0], {rank: opened[1]}, 0).emit
+    return Voice(opened[0], {rank: opened[1]}, lead).emit
 
 
 def _inherited() -> Tuple[int, Dict[int, int]]:

@@ -12,7 +12,7 @@ import re
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from . import elsewhere, pack, parse, parsed, process
+from . import cpus, elsewhere, pack, parse, parsed, process
 from .rundir import RunDir
 from .troubles import NO_DATA, NOT_PARSED
 from .validate.messages import explain
@@ -21,6 +21,7 @@ Emit = Callable[..., Any]
 Parsed = Dict[str, Any]
 
 TICK_S, BEAT_S = 0.2, 5.0
+PROCESSORS = 2  # that one parser keeps busy: its own, and msprof's
 QUIET_S = 5.0  # who neither writes nor computes for so long is no parser at work
 # torch_npu prints its messages to stdout as "[date time] [LEVEL] [pid] profiler.py: text" (torch_npu 2.13.0).
 _MESSAGE = re.compile(r"\[(?:ERROR|WARNING)\] \[\d+\] profiler\.py: (.*)")
@@ -48,6 +49,7 @@ def harvest(run: RunDir, plan: Dict[str, Any], environment: Dict[str, str], emit
         said = messages(run.log)
         raise NO_DATA(window=missing[0], said=": " + said[-1] if said else "", log=run.log)
     hand = _Hand(run, plan["expected"]["export"], environment, emit)
+    hand.parse_in_place([path for paths in found.values() for path in paths])
     return Harvest(found, {os.path.basename(path): hand.attend_to(path) for paths in found.values() for path in paths})
 
 
@@ -82,10 +84,11 @@ def profiles(run: RunDir, phase: str) -> List[str]:
 def died_while_parsing(run: RunDir, plan: Dict[str, Any], last: Dict[str, Any]) -> bool:
     """Whether a program whose last report was `last` had recorded everything: its parser can be started again.
 
-    Not with several ranks, because torchrun ends the others in whatever they are doing.
+    Not with several ranks, here or on other hosts: torchrun ends the others in whatever they are doing.
     """
     phases = list(plan["expected"]["steps"])
-    if last["stage"] != "parse" or last.get("window") != phases[-1] or len(plan["expected"]["ranks"]) > 1:
+    alone = len(plan["expected"]["ranks"]) == 1 and plan["node"] is None
+    if last["stage"] != "parse" or last.get("window") != phases[-1] or not alone:
         return False
     paths = [profiles(run, phase) for phase in phases]
     return all(found and all(parsed.is_closed(path) for path in found) for found in paths)
@@ -153,10 +156,23 @@ class _Hand:
         self._run, self._export, self._environment, self._emit = run, export, environment, emit
         self._places: Optional[List[elsewhere.Place]] = None
         self._worked: Optional[elsewhere.Place] = None
+        self._before: Dict[str, str] = {}  # what was wrong with those that were parsed together
+        self._in_place: Dict[str, parse.Ended] = {}
+
+    def parse_in_place(self, directories: List[str]) -> None:
+        """Where several wait for a parser (every rank of a program whose own was switched off), parse them together."""
+        problems = {one: parsed.unfinished(one, self._export) for one in directories if not parsed.hopeless(one)}
+        waiting = {one: problem for one, problem in problems.items() if problem}
+        if len(waiting) < 2:
+            return
+        for directory in waiting:
+            parse.close_to_others(directory)
+        self._before = waiting
+        self._in_place = self._parse({one: parse.limit_s(one) for one in waiting}, "{} in place".format(len(waiting)))
 
     def attend_to(self, directory: str) -> Parsed:
         """Have the profile parsed, and say how. OSError when what was parsed elsewhere cannot be brought back."""
-        problem = parsed.unfinished(directory, self._export)
+        problem = self._before.get(directory) or parsed.unfinished(directory, self._export)
         if not problem:
             return {"how": "online", "where": directory, "tried": []}
         hopeless = parsed.hopeless(directory)
@@ -181,31 +197,39 @@ class _Hand:
 
     def _order(self, directory: str) -> Iterator[Optional[elsewhere.Place]]:
         """Where to try, lazily: where it has worked before, in place (None), on other file systems."""
-        if self._worked:
-            yield self._worked
+        first = None if directory in self._in_place else self._worked
+        if first:
+            yield first
         yield None
         if self._places is None:
             need = elsewhere.TIMES * elsewhere.raw_bytes(directory)
             self._places = elsewhere.places(self._run, self._environment, need)
-        yield from (place for place in self._places if place != self._worked)
+        rest = sorted(self._places, key=lambda place: place != self._worked)
+        yield from (place for place in rest if place != first)
 
     def _at(self, directory: str, place: Optional[elsewhere.Place]) -> parse.Ended:
         if place is None:
+            if directory in self._in_place:
+                return self._in_place.pop(directory)
             parse.close_to_others(directory)
-            return self._parse(directory, directory)
+            return self._parse_one(directory, directory)
         with contextlib.ExitStack() as stack:
             try:
                 copy = stack.enter_context(elsewhere.Copy(self._run, directory, place))
             except OSError as error:
                 return parse.Ended("it cannot be copied to {}: {}".format(place.path, error.strerror), movable=True)
-            ended = self._parse(copy.directory, place.path)
+            ended = self._parse_one(copy.directory, place.path)
             if not parsed.unfinished(copy.directory, self._export):
                 copy.bring_back()
             return ended
 
-    def _parse(self, directory: str, where: str) -> parse.Ended:
+    def _parse_one(self, directory: str, where: str) -> parse.Ended:
+        return self._parse({directory: parse.limit_s(directory)}, where)[directory]
+
+    def _parse(self, limits: Dict[str, float], where: str) -> Dict[str, parse.Ended]:
         def beat(seconds: float) -> None:
             self._emit(stage="harvest", parse="offline", where=where, seconds=round(seconds))
 
         beat(0)
-        return parse.parse(directory, self._export, self._environment, self._run.work, parse.limit_s(directory), beat)
+        at_once = max(1, cpus.count() // PROCESSORS)
+        return parse.parse_all(limits, at_once, self._export, self._environment, self._run.work, beat)

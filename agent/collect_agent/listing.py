@@ -68,7 +68,7 @@ def _entry(run: RunDir, state: str, plan: Dict[str, Any], **found: Any) -> Dict[
     return {
         "run": run.id,
         "state": state,
-        **{key: plan.get(key) for key in ("host", "model", "expected", "orphan_s")},
+        **{key: plan.get(key) for key in ("host", "model", "expected", "orphan_s", "node")},
         "stage": "",
         "seconds": _age(run.plan),
         "silent_s": None,

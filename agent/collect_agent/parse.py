@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Callable, Dict, List, NamedTuple
+from typing import Callable, Dict, List, NamedTuple, Optional
 
 from . import parsed
 from .remains import without_cursor
@@ -75,26 +75,84 @@ def parse(
     What the parser prints goes to our stdout, but for its rotating cursor. `beat` gets the seconds so far, about every
     five. Whatever happens, none of its processes is left.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-c", _ANALYSE, directory, ",".join(export)],
-        cwd=work,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    return parse_all({directory: limit}, 1, export, environment, work, beat)[directory]
+
+
+def parse_all(
+    limits: Dict[str, float],
+    at_once: int,
+    export: List[str],
+    environment: Dict[str, str],
+    work: str,
+    beat: Callable[[float], None],
+) -> Dict[str, Ended]:
+    """The same of several directories, each with its limit in seconds, so many of them at once."""
+    waiting, running, ended = list(limits), [], {}  # type: List[str], List[_Parser], Dict[str, Ended]
+    begun = told = time.monotonic()
     try:
-        said, in_time = _listen(process, limit, beat)
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                directory = waiting.pop(0)
+                running.append(_Parser(directory, limits[directory], export, environment, work))
+            select.select([parser.pipe for parser in running], [], [], TICK_S)
+            for parser in list(running):
+                how = parser.hear()
+                if how is not None:
+                    running.remove(parser)
+                    parser.close()
+                    ended[parser.directory] = how
+            now = time.monotonic()
+            if now - told >= BEAT_S:
+                told = now
+                beat(now - begun)
     finally:
+        for parser in running:
+            parser.close()
+    return ended
+
+
+class _Parser:
+    """One parser at work."""
+
+    def __init__(self, directory: str, limit: float, export: List[str], environment: Dict[str, str], work: str) -> None:
+        self.directory, self._limit, self._begun = directory, limit, time.monotonic()
+        self._rest, self._said = b"", []  # type: bytes, List[str]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _ANALYSE, directory, ",".join(export)],
+            cwd=work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None  # noqa: S101
+        self.pipe = self._process.stdout
+
+    def hear(self) -> Optional[Ended]:
+        """Pass on what it has printed since; how it ended, once it has, or has taken too long."""
+        ended = self._process.poll() is not None
+        if time.monotonic() - self._begun > self._limit:
+            return Ended("the parser had not ended after {:.0f} s".format(self._limit), movable=True)
+        while select.select([self.pipe], [], [], 0)[0]:
+            data = os.read(self.pipe.fileno(), 1 << 16)
+            *lines, self._rest = without_cursor(self._rest + data).split(b"\n")
+            if not data and self._rest:
+                lines, self._rest = [self._rest], b""
+            for line in lines:
+                os.write(1, line + b"\n")
+            self._said += [line.decode("utf-8", "replace") for line in lines]
+            if not data:
+                self._process.wait()
+                ended = True
+                break
+        return judged(self._process.returncode, self._said) if ended else None
+
+    def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # a parser that was killed leaves its children behind
-        process.wait()
-        if process.stdout:
-            process.stdout.close()
-    if not in_time:
-        return Ended("the parser had not ended after {:.0f} s".format(limit), movable=True)
-    return judged(process.returncode, said)
+            os.killpg(self._process.pid, signal.SIGKILL)  # a parser that was killed leaves its children behind
+        self._process.wait()
+        self.pipe.close()
 
 
 def judged(status: int, said: List[str]) -> Ended:
@@ -115,34 +173,3 @@ def judged(status: int, said: List[str]) -> Ended:
         return Ended()
     hopeless = any(found.message.id in _NOT_THE_PLACE for found in explain(said))
     return Ended(problem, movable=not hopeless and not any(map(_NOT_THE_PLACE_EITHER.search, said)))
-
-
-def _listen(
-    process: "subprocess.Popen[bytes]", limit: float, beat: Callable[[float], None]
-) -> "tuple[List[str], bool]":
-    """(lines that it prints, True), or False as soon as it has taken too long."""
-    assert process.stdout is not None  # noqa: S101
-    begun = told = time.monotonic()
-    rest = b""
-    lines: List[str] = []
-    while True:
-        ended = process.poll() is not None
-        now = time.monotonic()
-        if now - begun > limit:
-            return lines, False
-        if now - told >= BEAT_S:
-            told = now
-            beat(now - begun)
-        if select.select([process.stdout], [], [], 0 if ended else TICK_S)[0]:
-            data = os.read(process.stdout.fileno(), 1 << 16)
-            *whole, rest = without_cursor(rest + data).split(b"\n")
-            if not data:
-                whole, rest = ([rest] if rest else []), b""
-            for line in whole:
-                os.write(1, line + b"\n")
-            lines += [line.decode("utf-8", "replace") for line in whole]
-            if not data:
-                process.wait()
-                return lines, True
-        elif ended:
-            return lines, True

@@ -15,6 +15,7 @@ from .npu.interpret import interpret
 from .troubles import DEVICE_SHARED
 
 Moment = Dict[str, Any]
+OTHERS = "the program had its devices before: nobody looked who else was on them"
 HIDDEN_MB = 1024  # as in `npu.judge`: idle chips of one board differ by up to 0.55 GB
 
 
@@ -94,9 +95,9 @@ def _is_own(row: Process, own: Set[int], in_container: bool) -> bool:
     return row.pid in own or (in_container and row.container_pid in own)
 
 
-def check(seen: Sequence[Dict[str, Any]], *, allow_shared: bool) -> Dict[str, Any]:
-    """The check `device-shared`, from what `tell` told. Pure."""
-    verdict, message, remedy = _judged(seen, allow_shared)
+def check(seen: Sequence[Dict[str, Any]], *, allow_shared: bool, leased: bool = True) -> Dict[str, Any]:
+    """The check `device-shared`, from what `tell` told; not of a program on devices of its own. Pure."""
+    verdict, message, remedy = _judged(seen, allow_shared) if leased else ("na", OTHERS, "")
     return {"id": DEVICE_SHARED.id, "verdict": verdict, "message": message, "remedy": remedy}
 
 

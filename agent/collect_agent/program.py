@@ -9,13 +9,12 @@ import contextlib
 import json
 import os
 import select
-import socket
 import subprocess
 import sys
 import time
 from typing import Any, BinaryIO, Dict, Iterator, Optional
 
-from . import events, family, lease, process
+from . import events, family, lease, process, together
 from .ranks import Ranks
 from .rundir import RunDir
 
@@ -86,8 +85,11 @@ def environment(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Dict[s
     return result
 
 
-def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
-    """Start the plan's program on the leased device, and no other; it inherits the lease and dies with us."""
+def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases, port: int) -> Program:
+    """Start the plan's program on the leased device, and no other; it inherits the lease and dies with us.
+
+    port: where its processes find each other, on this host or on the first of the job's.
+    """
     readable, writable = os.pipe()
     ranks = plan["expected"]["ranks"]
     gates, openers = zip(*(os.pipe() for _ in ranks))
@@ -95,13 +97,14 @@ def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
         "python": sys.executable,
         "agent": os.path.abspath(sys.argv[0]),
         "run": run.path,
-        "port": _free_port(),
+        "port": port,
+        "master_addr": plan["node"]["master_addr"] if plan["node"] else "127.0.0.1",
     }
     told = {events.PIPE_VARIABLE: str(writable), events.GATE_VARIABLE: ",".join(map("{}:{}".format, ranks, gates))}
     popen = subprocess.Popen(
         [part.format(**names) for part in plan["argv"]],
         cwd=run.work,
-        env=dict(environment(run, plan, held), **told),
+        env=dict(environment(run, plan, held), **together.environment(plan["node"], port), **told),
         stdin=subprocess.DEVNULL,
         pass_fds=(writable, *gates, *held.descriptors),
         preexec_fn=family.die_with_parent,
@@ -109,14 +112,6 @@ def start(run: RunDir, plan: Dict[str, Any], held: lease.Leases) -> Program:
     for descriptor in (writable, *gates):
         os.close(descriptor)
     return Program(popen, os.fdopen(readable, "rb"), dict(zip(ranks, openers)))
-
-
-def _free_port() -> int:
-    """For the ranks of a program to meet at; what another takes in between ends the run with torchrun's own words."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def reports(program: Program) -> Iterator[events.Event]:

@@ -38,7 +38,7 @@ class Ranks:
         if rank not in self.told:
             return None
         if event["stage"] == "error":
-            where = "rank {}: ".format(rank) if len(self.told) > 1 else ""
+            where = "rank {}: ".format(rank) if len(self.told) > 1 and "rank" in event else ""
             return dict(event, message=where + event["message"])
         self.told[rank].append(dict(event, time=time.time()))
         if event["stage"] in events.GATES:

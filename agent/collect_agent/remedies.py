@@ -61,8 +61,19 @@ MODULE = _known(
     "CANN needs it in the same Python: install it there, or name another with `python` in the inventory",
     "ModuleNotFoundError: No module named 'decorator'",
 )
+MEETING = _known(
+    "ranks-do-not-meet",
+    "the launchers of a job meet at a port of its first host: something else listens there, or the others cannot reach "
+    "it by the address that the inventory has for that host",
+    "name an address of the first host that the others reach, and a port that is free there: `env: {{MASTER_ADDR: ..., "
+    "MASTER_PORT: ...}}` of that host in the inventory",
+    "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address",
+    "The client socket has timed out after 600000ms while trying to connect to (ascend01, 29511)",
+    "The IPv4 network addresses of (ascend01, 29511) cannot be retrieved (gai error: -2 - Name or service not known)",
+)
 # (pattern, trouble); the first that is found counts. Libraries by the package that brings them.
 REMEDIES = (
+    (r"server socket has failed to listen|client socket has (?:timed out|failed)|gai error", MEETING),
     (r"static TLS block", TLS),
     (r"lib(?:ascend_hal|drv\w*|dcmi|devmmap|mmpa|c_sec)\.so", DRIVER),
     (r"lib(?:atb|asdops|mki|sip)\w*\.so", NNAL),

@@ -41,7 +41,7 @@ def make(run: RunDir, plan: Dict[str, Any], journal: events.Journal, recorded: R
     journal.write(stage="validate")
     phases = manifest.phases(journal.events, recorded.ranks)
     verdict = validate.validate(run.profile, dict(plan["expected"], since=recorded.since, warmup=phases))
-    shared = presence.check(recorded.seen, allow_shared=plan["allow_shared"])
+    shared = presence.check(recorded.seen, allow_shared=plan["allow_shared"], leased=plan["leased"])
     verdict = validate.with_checks(verdict, [shared, harvest.check(harvested)])
     complaints = _complaints(verdict)
     failure = Failure(

@@ -46,6 +46,10 @@ class RunDir:
     def id(self) -> str:
         return os.path.basename(self.path)
 
+    def met(self, number: int) -> str:
+        """Is there when all parts of the job have come to this meeting: see `together`."""
+        return self._in("met.{}".format(number))
+
     def _in(self, *names: str) -> str:
         return os.path.join(self.path, *names)
 

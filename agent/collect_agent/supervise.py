@@ -29,6 +29,7 @@ from . import (
     ranks,
     remains,
     remedies,
+    together,
     troubles,
 )
 from .failure import Failure
@@ -88,16 +89,23 @@ def _pipeline(
     else:
         held = loan.acquire(journal.write) if loan else acquire.acquire(plan, run.id, journal.write)
     look = loan.look if loan else functools.partial(presence.look, run_id=run.id)
-    limit.start(plan["deadline_s"])
     journal.write(stage="lease", devices=held.devices)
-    started = time.time()
+    meetings = together.Meetings(run, plan["node"], journal.write)
     moments: List[presence.Moment] = []
     try:
-        worker = program.start(run, plan, held)
+        port = meetings.begin()
+        limit.start(plan["deadline_s"])
+        started = time.time()
+        worker = program.start(run, plan, held, port)
         # The worker has a model to load: what comes after it is imported meanwhile.
         from . import harvest, result
 
-        _follow_worker(run, plan, worker, journal, held.devices, lambda when: moments.append(look(when)))
+        def at_gate(when: str) -> None:
+            if plan["leased"]:  # what is on the devices of others is theirs
+                moments.append(look(when))
+            meetings.wait()
+
+        _follow_worker(run, plan, worker, journal, held.devices, at_gate)
         harvest.settle(run, plan, journal.write)
     finally:
         process.end(run.id, grace_s=GRACE_S)  # nothing of the run may be on a device whose lease is given back
@@ -145,6 +153,9 @@ def _follow_worker(
         journal.write(stage="recorded", died=_death(status, run.log))
     elif status:
         died = troubles.DIED(how=_death(status, run.log), log=run.log)
+        known = remedies.find(died.message)
+        if known:
+            died.remedy, died.entry = known
         died.remedy += remains.kept(run)
         raise died
 

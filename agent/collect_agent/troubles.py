@@ -151,7 +151,7 @@ NO_SUCH_CALL = Trouble(
     "UsageError",
     "there is no {call} to take for a step: {why}",
     "the name is written as package.module:Class.method, and the module is one that the program imports",
-    "correct `step_on` in the inventory",
+    "correct `step_on` (or `scheduler`) in the inventory",
 )
 PROFILER_NOT_IMPORTED = Trouble(
     "profiler-not-imported",
@@ -181,6 +181,13 @@ NOT_CLOSED = Trouble(
     "it crashed, or was ended by the others; an exit status of 0 does not say that it did not",
     "read {log}",
 )
+RANK_LOST = Trouble(
+    "rank-lost",
+    "RunFailed",
+    "rank {rank} has ended, and the others wait for it{said}",
+    "a collective waits for every rank, for as long as its time-out says (HCCL_CONNECT_TIMEOUT, HCCL_EXEC_TIMEOUT)",
+    "mend what that rank says; read {log}, and the log of that rank if it has one of its own",
+)
 WINDOW_TOO_LONG = Trouble(
     "window-too-long",
     "RunFailed",
@@ -208,6 +215,53 @@ SERVER_ENDED = Trouble(
     "the server ended during {doing} (exit status {status}){said}",
     "it crashed: out of memory, a request that it does not take, or its profiler",
     "read {log}",
+)
+
+# --- a job that runs already ---
+
+JOB_NOT_THERE = Trouble(
+    "job-not-there",
+    "EnvironmentUnfit",
+    "no process of this host looks at {directory}",
+    "the job has ended, runs on another host or in a container, or was started without PROF_CONFIG_PATH; torch_npu "
+    "reads that variable when it is imported",
+    "start the job with PROF_CONFIG_PATH={directory}; for one in a container name the container in the inventory",
+)
+NO_SUCH_RANK = Trouble(
+    "no-such-rank",
+    "UsageError",
+    "the job has no rank {rank} on this host: it has {ranks}",
+    "ranks are asked for by --devices (as many as the job has) and --ranks",
+    "ask for a rank that the job has here",
+)
+JOB_NOT_ASKED = Trouble(
+    "job-not-asked",
+    "EnvironmentUnfit",
+    "{path} cannot be changed: {why}",
+    "the job belongs to another account, or its directory is read-only",
+    "log in as the account that started the job (`user` in the inventory)",
+)
+JOB_ENDED = Trouble(
+    "job-ended",
+    "RunFailed",
+    "rank {rank} of the job (pid {pid}) ended before it had recorded its window",
+    "the training came to its end, or crashed; what it had recorded by then is not whole",
+    "collect from a job that goes on for longer",
+)
+JOB_DEAF = Trouble(
+    "job-deaf",
+    "RunFailed",
+    "rank {rank} of the job (pid {pid}) took no notice within {seconds:g} s",
+    "its steps are not those of an optimizer of torch, which alone counts; or shared memory of an earlier job that was "
+    "killed keeps it from looking (/dev/shm/DynamicProfileNpuShm<date and hour>)",
+    "give it longer (`begin_timeout`), see its logs in {directory}/log, or start the program anew by another route",
+)
+JOB_NOT_STEPPING = Trouble(
+    "job-not-stepping",
+    "RunFailed",
+    "the job has read the file, and rank {rank} (pid {pid}) has begun no step within {seconds:g} s",
+    "a step takes longer than that, the job evaluates or saves, or it waits for another rank",
+    "give it longer (`begin_timeout`), and see its logs in {directory}/log",
 )
 
 # --- its profile, besides the checks in `validate` ---

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .errors import CollectError
     from .inventory import Host, Inventory, ModelSpec
     from .inventory import load as load_inventory
+    from .job import collect_job, preview_job
     from .manage import Cleaned, attach, clean, runs, stop
     from .pipeline import Preview, collect, deploy_agent, devices, new_run_id, preview, start
     from .profile import Profile
@@ -53,12 +54,14 @@ __all__ = [
     "cells_of",
     "clean",
     "collect",
+    "collect_job",
     "deploy_agent",
     "devices",
     "load_inventory",
     "new_run_id",
     "perform",
     "preview",
+    "preview_job",
     "runs",
     "start",
     "stop",
@@ -69,6 +72,7 @@ _HOME = {
     **dict.fromkeys(("Device", "Verdict"), "devices"),
     **dict.fromkeys(("Host", "Inventory", "ModelSpec"), "inventory"),
     **dict.fromkeys(("Preview", "collect", "deploy_agent", "devices", "new_run_id", "preview", "start"), "pipeline"),
+    **dict.fromkeys(("collect_job", "preview_job"), "job"),
     **dict.fromkeys(("Cleaned", "attach", "clean", "runs", "stop"), "manage"),
     **dict.fromkeys(("Sweep", "sweep"), "sweeps.whole"),
     **dict.fromkeys(("Task", "perform"), "sweeps.work"),

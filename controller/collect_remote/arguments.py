@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from . import __version__, commands
 from .errors import UsageError
 from .request import AIC_METRICS, EXPORTS, PHASES
+from .wrappers import SCENES
 
 LONGEST_H = 48
 Add = Callable[..., argparse.ArgumentParser]  # a command: its name, function and help, and its option --host
@@ -70,6 +71,13 @@ def parser() -> argparse.ArgumentParser:
     main.add_argument("--version", action="version", version=f"collect-remote {__version__}")
     what = main.add_argument_group("what to collect")
     what.add_argument("--host", help="a host of the inventory")
+    what.add_argument(
+        "--nodes",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="further hosts of one job, of which --host is the master: again, or a,b, for more",
+    )
     what.add_argument("--model", help="a model of the inventory")
     what.add_argument("--phase", choices=PHASES, help="default: both where the model has prefill and decode")
     _add_how_to_collect(what)
@@ -163,6 +171,7 @@ def _add_sweep(add: Add) -> None:
         "action", nargs="?", choices=("status", "retry"), help="look at a sweep; run its --failed cells again"
     )
     sweep.add_argument("--host", "--model", "--phase", type=_plural, help=argparse.SUPPRESS)
+    sweep.add_argument("--nodes", type=_one_host, default=[], help=argparse.SUPPRESS)
     cells = sweep.add_argument_group("cells")
     _add_hosts(cells)
     cells.add_argument("--models", action="append", default=[], metavar="A,B", help="default: all that the hosts have")
@@ -246,8 +255,12 @@ def _add_offline(add: Add) -> None:
     validate.add_argument(
         "--allow-unproven", action="store_true", help="exit with 0 when nothing is wrong, though not all is proved"
     )
-    template = add("template", commands.template, "the profiling template as one script")
-    template.add_argument("--phase", choices=PHASES, default="both")
+    template = add("template", commands.template, "the profiling template as one script, or a module for your own code")
+    which = template.add_mutually_exclusive_group()
+    which.add_argument("--phase", choices=PHASES, default="both", help="of the script")
+    which.add_argument(
+        "--for", dest="scene", choices=SCENES, help="a module that switches a profiler on in your own program"
+    )
 
 
 def _add_reconnect_for(parser: argparse._ActionsContainer) -> None:
@@ -303,6 +316,12 @@ def _ranks(text: str) -> tuple[int, ...]:
 
 def _plural(_: str) -> None:
     raise argparse.ArgumentTypeError("a sweep has several: --hosts, --models, --phases")
+
+
+def _one_host(_: str) -> None:
+    raise argparse.ArgumentTypeError(
+        "a cell of a sweep is one host; collect a job on several by itself: collect-remote --host HOST --nodes HOST,..."
+    )
 
 
 def _several(text: str) -> int:

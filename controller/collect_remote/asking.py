@@ -35,7 +35,7 @@ def ask(request: Request, model: ModelSpec, answer: Answer = typed) -> Request:
     chosen = request.phase or phases[0]
     if request.steps is None and not request.all_steps and chosen not in ("prefill", "rollout"):
         what = "decode" if chosen in ("both", "separate") else chosen
-        endless = "" if model.route is None else f", or {ALL}"
+        endless = f", or {ALL}" if _has_an_end(model) else ""
         usual = str(default_steps(chosen))
         said = _ask(
             f"{what} steps{endless} [{usual}]: ", usual, lambda text: _usable(text, chosen, request, endless), answer
@@ -56,6 +56,12 @@ def choices(model: ModelSpec) -> Sequence[str]:
     if "decode" in can:
         return ("both", "prefill", "decode", "separate", *(["forward"] if "forward" in can else []))
     return [kind for kind in ("forward", "prefill") if kind in can]
+
+
+def _has_an_end(model: ModelSpec) -> bool:
+    from .routes import AUTO, routes
+
+    return model.route not in (None, AUTO) and routes()[str(model.route)].all_steps
 
 
 def _ask(question: str, usual: str, usable: Callable[[str], bool], answer: Answer) -> str:

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,35 @@ DAMAGED = Trouble(
 )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Brought:
+    """What a run has packed, here and verified: the manifest of its archive, and the files, the archive first."""
+
+    manifest: dict[str, Any]
+    files: tuple[Sent, ...]
+
+
 def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> Profile:
     """Follow `run` until its result is packed, and publish that; `asked` is what it was started with.
 
     Raises the CollectError that says what went wrong, in the run or here; of a profile that is not valid, what there is
     of it is here then, if the run was asked to salvage it.
     """
-    event = _follow(run, log, may_go_on=not asked["orphan_s"])
+    with brought(run, place, asked, log) as result:
+        _publish(place, result.manifest, result.files, log)
+        log.kept = f"the result is in {place.final}"
+    return Profile(place.final, result.manifest, place.final / ARCHIVE)
+
+
+@contextlib.contextmanager
+def brought(
+    run: Run, place: store.Place, asked: Mapping[str, Any], log: Log, on_event: Callable[[Event], None] | None = None
+) -> Iterator[Brought]:
+    """The result of `run` in `place.incoming`; the host removes its own when the block is left well.
+
+    `on_event`: told of the run's events when they are logged. Raises as `bring`.
+    """
+    event = _follow(run, log, on_event, may_go_on=not asked["orphan_s"])
     if event.get("status") == "failed":
         error = failed(event)
         if "files" in event:
@@ -71,15 +93,13 @@ def bring(run: Run, place: store.Place, asked: Mapping[str, Any], log: Log) -> P
     files = sent_files(event["files"], ended=event["stage"] == "end")
     try:
         with transfer.Sink(place.incoming, files, verify) as sink, _pulled(run, sink, log) as stream:
-            _publish(place, manifest, sink.files, log)
-            log.kept = f"the result is in {place.final}"
+            yield Brought(manifest, sink.files)
             with contextlib.suppress(UnreachableError):
                 stream.send(b"ok\n")  # lost, it costs the host some space and us nothing
                 stream.status()  # comes when the run is removed there: what we say is done is done
     except Over as over:
         log.kept = ""  # there is no result
         raise over.error from None
-    return Profile(place.final, manifest, place.final / ARCHIVE)
 
 
 def _kept(run: Run, place: store.Place) -> str:
@@ -116,7 +136,7 @@ def _publish(place: store.Place, manifest: dict[str, Any], files: tuple[Sent, ..
     store.publish(place, manifest)
 
 
-def _follow(run: Run, log: Log, *, may_go_on: bool) -> Event:
+def _follow(run: Run, log: Log, on_event: Callable[[Event], None] | None, *, may_go_on: bool) -> Event:
     """Follow the run to the event that announces what it has to send, or tells why there is nothing.
 
     Whatever else ends the following, the run is not left behind, unless it `may_go_on` without us.
@@ -129,6 +149,8 @@ def _follow(run: Run, log: Log, *, may_go_on: bool) -> Event:
                 if event["stage"] == "pack":
                     run.remote.prepare()  # to pull
                 log(**{name: value for name, value in event.items() if name != "files"})
+                if on_event:
+                    on_event(event)
                 if "files" in event:
                     break
     except KeyboardInterrupt as interrupt:

@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class Cancel:
-    """One Ctrl-C, for whoever was given this: the next wait of theirs raises KeyboardInterrupt, once."""
+    """One Ctrl-C, for whoever was given this: the next wait in each of their threads raises KeyboardInterrupt, once."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
-        self._heard = False
+        self._heard = threading.local()
 
     def set(self) -> None:
         self._asked.set()
@@ -27,7 +27,7 @@ class Cancel:
 
     def sleep(self, seconds: float) -> None:
         """KeyboardInterrupt."""
-        if not self._heard:
+        if not self._has_heard:
             self._asked.wait(seconds)
             self._look()
         else:
@@ -46,6 +46,10 @@ class Cancel:
                     raise
 
     def _look(self) -> None:
-        if self._asked.is_set() and not self._heard:
-            self._heard = True
+        if self._asked.is_set() and not self._has_heard:
+            self._heard.already = True
             raise KeyboardInterrupt
+
+    @property
+    def _has_heard(self) -> bool:
+        return getattr(self._heard, "already", False)

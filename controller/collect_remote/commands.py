@@ -8,9 +8,9 @@ import dataclasses
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import CollectError, UsageError
 from .say import complain, print_json, put, show, warn
@@ -30,35 +30,58 @@ def collect(options: argparse.Namespace) -> int:
             raise UsageError(f"--{name} is missing", "collect-remote --host HOST --model MODEL, or --help")
     if options.detach and options.out:
         raise UsageError("--detach brings nothing here that could go to --out", "give --out to attach")
-    from . import asking, pipeline, progress, render
+    if options.detach and options.nodes:
+        raise UsageError(
+            "--detach does not go with --nodes: the hosts of a job wait for each other, and who follows all of them "
+            "lets them go on",
+            "leave one of them out",
+        )
+    from . import asking, progress
     from .routes.choose import model_of
 
     request = _request(options)
-    host = _host(options)
+    known = _inventory(options)
+    hosts = [known.host(name) for name in request.nodes or (request.host,)]
     if asking.somebody_is_there() and not (options.yes or options.json):
-        request = asking.ask(request, model_of(request, host))
+        request = asking.ask(request, model_of(request, hosts[0]))
     report = progress.reporter()
     try:
-        if options.dry_run:
-            preview = pipeline.preview(request, host, report)
-            document, text, done = render.preview_document(preview), render.preview_text(preview), ""
-        elif options.detach:
-            run = pipeline.start(request, host, report)
-            document, text = render.started_document(run), render.started_text(run)
-            done = f"run {run.id} is going on: {run.how_to_go_on}"
-        else:
-            result = pipeline.collect(request, host, report)
-            document, text = render.result_document(result), render.result_text(result)
-            done = f"the result is in {result.directory}"
+        document, text, done = _collected(options, request, hosts, report)
     finally:
         report.close()
     show(options, document, text, done)
     return 0
 
 
+def _collected(
+    options: argparse.Namespace, request: Request, hosts: Sequence[Host], report: Callable[[Any], None]
+) -> tuple[Any, str, str]:
+    """What was asked for, as a document and as text; and what an error must not make forget."""
+    from . import pipeline, render
+
+    if request.nodes:
+        from . import job
+
+        if options.dry_run:
+            previews = job.preview_job(request, hosts, report)
+            return render.previews_document(previews), render.previews_text(previews), ""
+        result = job.collect_job(request, hosts, report)
+    elif options.dry_run:
+        preview = pipeline.preview(request, hosts[0], report)
+        return render.preview_document(preview), render.preview_text(preview), ""
+    elif options.detach:
+        run = pipeline.start(request, hosts[0], report)
+        going_on = f"run {run.id} is going on: {run.how_to_go_on}"
+        return render.started_document(run), render.started_text(run), going_on
+    else:
+        result = pipeline.collect(request, hosts[0], report)
+    return render.result_document(result), render.result_text(result), f"the result is in {result.directory}"
+
+
 def _request(options: argparse.Namespace) -> Request:
     from .request import Request
 
+    further = _listed(options.nodes)
     return Request(
         host=options.host,
         model=options.model,
@@ -85,6 +108,7 @@ def _request(options: argparse.Namespace) -> Request:
         keep_raw=options.keep_raw,
         salvage=options.salvage,
         out=options.out,
+        nodes=(options.host, *further) if further else (),
     )
 
 
@@ -338,11 +362,19 @@ def validate(options: argparse.Namespace) -> int:
 
 
 def template(options: argparse.Namespace) -> int:
-    from .standalone import script
+    if options.scene:
+        from .wrappers import marker
+        from .wrappers.printed import module
 
-    text = script(options.phase)
+        text = module(options.scene)
+        document = {"for": options.scene, "marker": marker(options.scene), "module": text}
+    else:
+        from .standalone import script
+
+        text = script(options.phase)
+        document = {"phase": options.phase, "script": text}
     if options.json:
-        print_json({"phase": options.phase, "script": text})
+        print_json(document)
     else:
         put(text)
     return 0

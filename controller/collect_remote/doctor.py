@@ -14,7 +14,7 @@ from collect_agent.events import MARK
 from collect_agent.npu.look import LATE
 
 from . import containers, deploy, estimate, probe
-from .checks import Check, Subject, connection, failed, of_run, ok, passed_on
+from .checks import Check, Subject, connection, failed, of_host, of_run, ok, passed_on
 from .environment import restore
 from .errors import CollectError, EnvironmentUnfit, internal, one_line
 from .inventory import Host, ModelSpec
@@ -22,7 +22,7 @@ from .onhost.reader import INPUT
 from .parallel import at_once
 from .remote import Remote
 from .request import Request, Window, window
-from .routes.choose import late, wanted
+from .routes.choose import late, ranks_of, wanted
 from .survey import Facts, survey
 from .survey_shape import TRIAL, read
 
@@ -99,26 +99,27 @@ def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
         yield connection.first_output(remote.login)
         yield ok(SURVEY, "the host was looked at", time.monotonic() - begun)
         yield facts
-        request = Request(host.name, model.name if model else "")
-        needed = estimate.LEAST
+        ranks = ranks_of(model, facts.project) if model and facts.project else 1
+        request = Request(host.name, model.name if model else "", device_count=ranks)
+        needed, leased = estimate.LEAST, True
         if model is not None:
-            decided, route = routed(request, model, facts)
+            decided, route, leased = routed(request, model, facts)
             needed = estimate.need(request, decided) if decided else needed
             yield from route
-        yield from of_run(facts, needed, model, request.wish)
+        yield from of_run(facts, needed, model, request.wish) if leased else of_host(facts, needed, model)
         if all(facts.versions[name] for name in ("torch", "torch_npu")):
             yield importing(remote, facts)
 
 
-def routed(request: Request, model: ModelSpec, facts: Facts) -> tuple[Window | None, list[Check]]:
-    """The window of a model, and the check of its route, where it has one. Pure."""
+def routed(request: Request, model: ModelSpec, facts: Facts) -> tuple[Window | None, list[Check], bool]:
+    """The window of a model, the check of its route, where it has one, and whether it needs a free device. Pure."""
     if facts.project is None:
-        return window(request, model), []
+        return window(request, model), [], True
     try:
         decided, plan = late(request, model, facts.project)
     except CollectError as error:
-        return None, [failed(ROUTE, error)]
-    return decided, [ok(ROUTE, f"{plan.route}: {'; '.join(plan.evidence)}")]
+        return None, [failed(ROUTE, error)], True
+    return decided, [ok(ROUTE, f"{plan.route}: {'; '.join(plan.evidence)}")], plan.leased
 
 
 def importing(remote: Remote, facts: Facts) -> Check:

@@ -11,9 +11,9 @@ from collect_agent.npu import choice
 
 from . import __version__, checks, deploy
 from .devices import Verdict, groups, out_of_reach, verdicts
-from .errors import NoFreeDevice
+from .errors import NoFreeDevice, UsageError
 from .estimate import need
-from .inventory import ModelSpec
+from .inventory import Host, ModelSpec
 from .request import Request, Window
 from .routes.plan import Plan
 from .session import Log
@@ -61,10 +61,11 @@ def document(
     *,
     detached: bool = False,
     link_bytes_s: float | None = None,
+    first: Host | None = None,
 ) -> dict[str, Any]:
     """What the agent gets to start a run: see `collect_agent.start`. A detached one needs no follower.
 
-    `link_bytes_s`: how fast the result can be brought, where that was measured.
+    `link_bytes_s`: how fast the result can be brought, where that was measured. `first`: of the hosts of the job.
     """
     asked = dataclasses.asdict(request)
     del asked["out"]
@@ -85,6 +86,7 @@ def document(
         },
         "wish": dataclasses.asdict(request.wish),
         "leased": plan.leased,
+        "node": place_in_job(request, first),
         "groups": [[described(device) for device in group] for group in groups_of],
         "refused": choice.reasons(judged, request.wish) if plan.leased else [],
         "visible_devices": facts.visible_devices,
@@ -100,6 +102,25 @@ def document(
         "expected": dict(plan.expected),
         "deadline_s": request.timeout,
         "orphan_s": None if detached else max(ORPHAN_S, request.reconnect_for + ORPHAN_SLACK_S),
+    }
+
+
+def place_in_job(request: Request, first: Host | None) -> dict[str, Any] | None:
+    """Where the host of `request` stands among those of its job, and where the first one's is met: see
+    `collect_agent.together`. master_port: None for one that is free there. None without a `first`: it is alone.
+
+    UsageError for what is no port.
+    """
+    if first is None:
+        return None
+    port = first.env.get("MASTER_PORT")
+    if port is not None and not (port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise UsageError(f"MASTER_PORT of {first.name} is {port!r}", "write a port from 1 to 65535, or leave it out")
+    return {
+        "rank": request.node_rank,
+        "count": request.node_count,
+        "master_addr": first.env.get("MASTER_ADDR", first.address),
+        "master_port": None if port is None else int(port),
     }
 
 

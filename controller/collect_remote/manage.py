@@ -38,6 +38,14 @@ NEVER_STARTED = Trouble(
     "start another",
 )
 
+IN_A_JOB = Trouble(
+    "part-of-a-job",
+    UsageError,
+    "run {run} is a part of a job on {count} hosts, and waits for the others",
+    "the tool that started the job has gone, and it alone lets the runs of all hosts go on together",
+    "`collect-remote stop {run} --host {host}` ends it; then start the job again",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
@@ -75,6 +83,8 @@ def attach(
         found = _find(deployed, run_id)
         if found.host is None or found.model is None:
             raise NEVER_STARTED(run=run_id)
+        if found.node is not None and found.state == "running":
+            raise IN_A_JOB(run=run_id, count=found.node["count"], host=host.name)
         asked = {"run_id": found.run, "host": found.host, "model": found.model, "expected": found.expected}
         place = store.place(host.name, found.model, found.run, out)
         with growing.incoming(place):

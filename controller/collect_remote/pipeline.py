@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import containers, deploy, growing, store
 from .cancel import Cancel
-from .errors import Interrupted, ProfileInvalid, RunFailed, StorageError, TransferError, from_agent
+from .errors import Interrupted, ProfileInvalid, RunFailed, StorageError, TransferError, UsageError, from_agent
 from .inventory import Host, ModelSpec
 from .remote import Remote
 from .request import Request, Window
@@ -34,13 +35,15 @@ Decided = tuple[Window, Plan] | None  # before the host was asked
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a run would do: `collect-remote --dry-run`."""
+    """What a run would do: `collect-remote --dry-run`. `node`: the place of its host in a job of several."""
 
+    host: str
     facts: Facts
     verdicts: tuple[Verdict, ...]
     devices: Group
     plan: Plan
     agent: str
+    node: Mapping[str, Any] | None = None
 
 
 def collect(
@@ -58,28 +61,39 @@ def collect(
     `run_id`: one of `new_run_id`, for whoever writes it down before anything is started.
     """
     run_id = run_id or new_run_id()
+    _require_one(request)
     model = model_of(request, host)
     ready = early(request, model)
-    with session(host, on_event, cancel) as (remote, log):
+    place = store.place(request.host, request.model, run_id, request.out)
+    with growing.incoming(place), session(host, on_event, cancel) as (remote, log):
         try:
-            return _collected(request, host, model, ready, run_id, remote, log)
+            return _collected(request, host, model, ready, (run_id, place), remote, log)
         except (ProfileInvalid, RunFailed) as error:
             if model.fallback is None:
                 raise
             log(stage="fallback", instead_of=model.route, message=error.message, entry=error.entry)
             ready = in_place_of(model, error.message, request)
-            return _collected(request, host, model.fallback, ready, new_run_id(), remote, log)
+            run_id = new_run_id()
+            place = store.place(request.host, request.model, run_id, request.out)
+            with growing.incoming(place):
+                return _collected(request, host, model.fallback, ready, (run_id, place), remote, log)
 
 
 def _collected(
-    request: Request, host: Host, model: ModelSpec, ready: Decided, run_id: str, remote: Remote, log: Log
+    request: Request,
+    host: Host,
+    model: ModelSpec,
+    ready: Decided,
+    named: tuple[str, store.Place],
+    remote: Remote,
+    log: Log,
 ) -> Profile:
-    place = store.place(request.host, request.model, run_id, request.out)
-    with growing.incoming(place):
-        run, asked = _planned(request, host, model, ready, run_id, remote, log)
-        from .bring import bring
+    """`named`: the run's id, and where its result will be."""
+    run_id, place = named
+    run, asked = planned(request, host, model, ready, run_id, remote, log)
+    from .bring import bring
 
-        return bring(run, place, asked, log)
+    return bring(run, place, asked, log)
 
 
 def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
@@ -87,10 +101,11 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
 
     Raises the CollectError that says why it was not started.
     """
+    _require_one(request)
     model = model_of(request, host)
     ready = early(request, model)
     with session(host, on_event) as (remote, log):
-        run, _ = _planned(request, host, model, ready, new_run_id(), remote, log, detached=True)
+        run, _ = planned(request, host, model, ready, new_run_id(), remote, log, detached=True)
         from .bring import stopped
 
         try:
@@ -107,15 +122,17 @@ def start(request: Request, host: Host, on_event: OnEvent | None = None) -> Run:
         return run
 
 
-def preview(request: Request, host: Host, on_event: OnEvent | None = None) -> Preview:
-    """Everything up to the plan; nothing is uploaded or started."""
+def preview(request: Request, host: Host, on_event: OnEvent | None = None, *, first: Host | None = None) -> Preview:
+    """Everything up to the plan; nothing is uploaded or started. `first`: see `planned`."""
     model = model_of(request, host)
     ready = early(request, model)
     with session(host, on_event) as (remote, log):
         facts, judged, plan = _decided(request, host, model, ready, remote, log)
         from .devices import groups
     devices = groups(judged, request.wish)[0] if plan.leased else ()
-    return Preview(facts, judged, devices, plan, deploy.build().name)
+    from .launch import place_in_job
+
+    return Preview(host.name, facts, judged, devices, plan, deploy.build().name, place_in_job(request, first))
 
 
 def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
@@ -152,7 +169,12 @@ def new_run_id() -> str:
     return f"{datetime.now():%Y%m%d_%H%M%S}_{os.urandom(3).hex()}"
 
 
-def _planned(
+def _require_one(request: Request) -> None:
+    if request.nodes:
+        raise UsageError("the request is for a job on several hosts", "see `collect_job`")
+
+
+def planned(
     request: Request,
     host: Host,
     model: ModelSpec,
@@ -162,14 +184,18 @@ def _planned(
     log: Log,
     *,
     detached: bool = False,
+    first: Host | None = None,
 ) -> tuple[Run, dict[str, Any]]:
-    """The run that the request means on this host, about to start, and the document it is asked for with."""
+    """The run that the request means on this host, about to start, and the document it is asked for with.
+
+    `first`: of the hosts of the job that the run is a part of.
+    """
     facts, judged, plan = _decided(request, host, model, ready, remote, log)
     from .launch import document
     from .run import Run
 
     link = remote.login.link_bytes_s if remote.login else None
-    asked = document(request, run_id, plan, facts, judged, detached=detached, link_bytes_s=link)
+    asked = document(request, run_id, plan, facts, judged, detached=detached, link_bytes_s=link, first=first)
     log(stage="start", run=run_id, upload=not facts.agent_present)
     return Run(deploy.Deployed(remote, facts), run_id, request.reconnect_for, asked), asked
 

@@ -22,6 +22,7 @@ TITLES = {
     "clean": "removing what has ended",
     "wait": "waiting for a device",
     "lease": "leasing a device",
+    "meet": "waiting for the other hosts",
     "import": "importing torch_npu",
     "load": "loading the model",
     "loaded": "looking who is on the device",
@@ -41,22 +42,26 @@ TITLES = {
 
 
 class Plain:
-    """One line a stage, with the time since the start in seconds; steps and bytes about once a second."""
+    """One line a stage, with the time since the start in seconds; steps and bytes about once a second.
+
+    Of a job on several hosts, every line is led by its host.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._started = self._written = 0.0
-        self._said = ("", "")
+        self._started = 0.0
+        self._said: dict[str, tuple[str, str, float]] = {}  # by host
 
     def __call__(self, event: Event) -> None:
-        self._started = self._started or event["time"]
+        now, node = event["time"], str(event.get("node", ""))
+        self._started = self._started or now
         stage, detail = event["stage"], _detail(event)
-        entered = stage != self._said[0]
-        waited = event["time"] - self._written >= INTERVAL_S or event.get("step") == event.get("of")
-        if entered or (waited and detail not in ("", self._said[1])):
-            self._said, self._written = (stage, detail), event["time"]
-            title = TITLES.get(stage, stage)
-            self._out.write(f"{event['time'] - self._started:7.1f} s  {title}{': ' + detail if detail else ''}\n")
+        before, said, written = self._said.get(node, ("", "", 0.0))
+        waited = now - written >= INTERVAL_S or event.get("step") == event.get("of")
+        if stage != before or (waited and detail not in ("", said)):
+            self._said[node] = (stage, detail, now)
+            title = f"{node}: {TITLES.get(stage, stage)}".removeprefix(": ")
+            self._out.write(f"{now - self._started:7.1f} s  {title}{': ' + detail if detail else ''}\n")
             self._out.flush()
 
     def close(self) -> None:
@@ -64,7 +69,7 @@ class Plain:
 
 
 class Bars:
-    """A line a stage; a bar where there is something to count (warm-up steps, active steps, bytes)."""
+    """A line a stage; a bar where there is something to count (warm-up steps, active steps, bytes), on one host."""
 
     def __init__(self, out: TextIO) -> None:
         self._out, self._stage = out, ""
@@ -73,7 +78,8 @@ class Bars:
         self._plain = Plain(out)
 
     def __call__(self, event: Event) -> None:
-        total = event.get("of") if "bytes" in event or "step" in event else None
+        counted = ("bytes" in event or "step" in event) and "node" not in event
+        total = event.get("of") if counted else None
         if event["stage"] != self._stage:
             self.close()
             self._stage = event["stage"]
@@ -149,7 +155,7 @@ def _detail(event: Event) -> str:
         place = f"in the container {event['container']}: " if event.get("container") else ""
         return f"{place}{event['python']} ({event['why']}), {cann}"
     if event["stage"] == "lease":
-        return ", ".join(device["label"] for device in event["devices"])
+        return ", ".join(device["label"] for device in event["devices"]) or "none, the job has its own"
     if event["stage"] == "wait":
         return f"{'; '.join(event['reasons'])} ({event['left_s']} s left)"
     if event["stage"] in ("warmup", "profile") and "step" in event:

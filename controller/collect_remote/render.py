@@ -30,6 +30,7 @@ def result_document(result: Profile) -> dict[str, Any]:
         "directory": str(result.directory),
         "archive": {"path": str(result.archive), **manifest["archive"]},
         **{key: manifest.get(key) for key in (*keys, "stages", "verdict")},
+        **({"nodes": manifest["nodes"]} if "nodes" in manifest else {}),
     }
 
 
@@ -37,13 +38,13 @@ def result_text(result: Profile) -> str:
     manifest = result.manifest
     checks = sum(len(profile["checks"]) for profile in manifest["profiles"]) + len(manifest["checks"])
     size = manifest["archive"]["size"]
-    devices = ", ".join(f"{device['label']} {device['name']}" for device in manifest["devices"])
-    lines = [
-        f"{result.archive}  {size / 1e6:.1f} MB, {manifest['verdict']} ({checks} checks)",
-        f"  on {_place(manifest)}, {devices}, torch_npu {manifest['versions']['torch_npu']}",
-    ]
-    if manifest["visible_devices"] is not None:
-        lines.append(f"  {preset(manifest['visible_devices'], manifest.get('container'))}")
+    lines = [f"{result.archive}  {size / 1e6:.1f} MB, {manifest['verdict']} ({checks} checks)"]
+    for node in manifest.get("nodes", [manifest]):
+        own = [device for device in manifest["devices"] if device.get("host", node["host"]) == node["host"]]
+        devices = ", ".join(f"{device['label']} {device['name']}" for device in own) or "devices of the job"
+        lines.append(f"  on {_place(node)}, {devices}, torch_npu {node['versions']['torch_npu']}")
+        if node["visible_devices"] is not None:
+            lines.append(f"  {preset(node['visible_devices'], node.get('container'))}")
     lines += [f"  {phase}: {_steps(window)}" for phase, window in manifest["phases"].items()]
     return "\n".join(lines) + "\n"
 
@@ -79,6 +80,7 @@ def preview_text(preview: Preview) -> str:
     plan, facts = preview.plan, preview.facts
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items() if version)
     lines = [
+        *_node_lines(preview),
         *([f"container {facts.container}"] if facts.container else []),
         *(f"device    {device.label} {device.name}" for device in preview.devices),
         *([] if facts.visible_devices is None else [f"          {preset(facts.visible_devices, facts.box_document)}"]),
@@ -92,6 +94,23 @@ def preview_text(preview: Preview) -> str:
     for name, text in plan.files.items():
         lines += [f"file      {name}", *(f"    {line}" for line in text.splitlines())]
     return "\n".join(lines) + "\n"
+
+
+def previews_document(previews: Sequence[Preview]) -> dict[str, Any]:
+    """Of a job on several hosts."""
+    return {"nodes": [{"host": one.host, "node": one.node, **preview_document(one)} for one in previews]}
+
+
+def previews_text(previews: Sequence[Preview]) -> str:
+    return "\n".join(map(preview_text, previews))
+
+
+def _node_lines(preview: Preview) -> Iterator[str]:
+    if preview.node is not None:
+        place, ranks = preview.node, ", ".join(map(str, preview.plan.expected["ranks"]))
+        port = place["master_port"] or "a port that is free there"
+        yield f"node      {place['rank']} of {place['count']}, {preview.host}: ranks {ranks}"
+        yield f"          master {place['master_addr']}, {port}"
 
 
 def _route_lines(plan: Plan) -> Iterator[str]:

@@ -47,6 +47,8 @@ class Request:
     to try to get a lost connection back. `keep_raw`: the profiler's raw data go into the archive too. `salvage`: bring
     what there is of a profile that is not valid, under a name that says so. `route`: instead of the model's own.
     `all_steps`: as many as the program makes, in place of `steps`. `ranks`: those to profile, of all by default.
+    `nodes`: all hosts of one job, in the order of their ranks, `host` among them; none where it is alone. The devices
+    are those of each host.
     UsageError for a device that is written in no known way, too many of them, or none.
     """
 
@@ -75,6 +77,7 @@ class Request:
     route: str | None = None
     all_steps: bool = False
     ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.device_count < 1:
@@ -91,21 +94,54 @@ class Request:
                 )
         if self.all_steps and self.steps is not None:
             raise UsageError(f"--steps all and --steps {self.steps} do not go together", "say one of them")
-        beyond = [rank for rank in self.ranks if not 0 <= rank < self.rank_count]
+        if self.nodes and (self.host not in self.nodes or len(set(self.nodes)) < len(self.nodes)):
+            raise UsageError(
+                f"--nodes: {', '.join(self.nodes)} names a host twice, or leaves out {self.host}",
+                "name the further hosts of the job, each once",
+            )
+        self._require_ranks()
+
+    def _require_ranks(self) -> None:
+        beyond = [rank for rank in self.ranks if not 0 <= rank < self.world_size]
         if beyond:
             raise UsageError(
-                f"--ranks {beyond[0]}: there are {self.rank_count} ranks, numbered from 0",
+                f"--ranks {beyond[0]}: there are {self.world_size} ranks, numbered from 0",
                 "a rank has a device of its own: say how many with --devices",
+            )
+        if not self.profiled_ranks:
+            first, last = self._own_ranks[0], self._own_ranks[-1]
+            raise UsageError(
+                f"--ranks leaves none to profile on {self.host}, which has {first} to {last}",
+                "what a host of the job did is proved by its profile: name a rank of each",
             )
 
     @property
     def rank_count(self) -> int:
-        """One process a device."""
+        """Of this host: one process a device."""
         return max(self.device_count, len(self.devices))
 
     @property
+    def node_rank(self) -> int:
+        """The place of this host among those of the job."""
+        return self.nodes.index(self.host) if self.nodes else 0
+
+    @property
+    def node_count(self) -> int:
+        return len(self.nodes) or 1
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of the whole job."""
+        return self.node_count * self.rank_count
+
+    @property
     def profiled_ranks(self) -> tuple[int, ...]:
-        return tuple(sorted(set(self.ranks))) or tuple(range(self.rank_count))
+        """Of this host, by their numbers in the job."""
+        return tuple(rank for rank in self._own_ranks if not self.ranks or rank in self.ranks)
+
+    @property
+    def _own_ranks(self) -> range:
+        return range(self.node_rank * self.rank_count, (self.node_rank + 1) * self.rank_count)
 
     @property
     def wish(self) -> Wish:

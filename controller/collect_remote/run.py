@@ -46,8 +46,9 @@ class Run:
 
     @property
     def how_to_go_on(self) -> str:
-        """What can be done about a run that is left alone."""
-        return f"`{self.attach}` follows it, `{self.attach.replace('attach', 'stop', 1)}` ends it"
+        """What can be done about a run that is left alone: one of a job on several hosts waits for the others."""
+        ends = f"`{self.attach.replace('attach', 'stop', 1)}` ends it"
+        return ends if self._document and self._document["node"] else f"`{self.attach}` follows it, {ends}"
 
     def events(self) -> Generator[Event, None, None]:
         """Start the run, unless it was, and yield its events up to `end`, once each, whatever the connection does.
@@ -68,6 +69,21 @@ class Run:
         left = Tenacity(self.remote, STOP_S).persist(self._stop)
         self.stopped = not left
         return left
+
+    def meet(self, number: int, port: int) -> None:
+        """Let it go on from a meeting with the other hosts of its job, from another thread than follows it.
+
+        UnreachableError when the connection is lost: who follows it gets it back.
+        """
+        command = ("meet", self.directory, str(number), str(port))
+        with self._deployed.stream(*command, going=True) as stream:
+            answer(stream, "meet")
+
+    def remove(self) -> None:
+        """Remove it from the host, result and all, once it has ended."""
+        workdir = self._deployed.facts.workdir
+        with self._deployed.stream("clean", workdir, "--results", self.id) as stream:
+            answer(stream, "clean")
 
     def _stop(self) -> list[int]:
         with self._deployed.stream("stop", self.directory, going=True) as stream:

@@ -27,6 +27,7 @@ _ERROR = {"kind": str, "message": str, "remedy": str}
 EVENTS: dict[str, dict[str, Any]] = {
     "wait": {"reasons": [str], "left_s": float},
     "lease": {"devices": [{"label": str}]},
+    "meet": {"number": count, "port": Maybe(count)},
     "import": {"versions": Maybe({ANY_NAME: _TEXT}), "device": Maybe(dict)},
     "warmup": _STEP,
     "profile": _STEP,
@@ -54,6 +55,7 @@ _LISTED = {
     "bytes": count,
     "processes": count,
     "expected": Maybe({"steps": {PLAIN: Null(count)}, "ranks": [count]}),
+    "node": Maybe({"rank": count, "count": count}),
 }
 
 
@@ -84,7 +86,10 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A run as its host describes it (`collect_agent.listing`). Times in seconds; `silent_s`: since it was followed."""
+    """A run as its host describes it (`collect_agent.listing`). Times in seconds; `silent_s`: since it was followed.
+
+    node: its host's place among those of a job.
+    """
 
     run: str
     state: str
@@ -98,6 +103,7 @@ class Listed:
     processes: int
     orphan_s: float | None
     expected: Mapping[str, Any] | None
+    node: Mapping[str, Any] | None = None
 
 
 def event(text: str) -> Event | None:

@@ -50,13 +50,15 @@ def test_the_advisor_accepts_a_pulled_profile(
 
 @pytest.mark.torch_npu
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("hosts", [1, 2])
 def test_cluster_analysis_and_comparison_accept_the_ranks(
-    host: Callable[..., SimHost], tool: Tool, ascend_runtime: str, tmp_path: Path
+    host: Callable[..., SimHost], tool: Tool, ascend_runtime: str, tmp_path: Path, hosts: int
 ) -> None:
     if not ANALYZE.exists():
         pytest.skip(f"no msprof-analyze in {ANALYZE.parents[1]}: ./scripts/test installs it where PyPI has it")
-    tool.inventory(host(runtime=ascend_runtime))
-    outcome = tool.collect("--devices", "2", "--phase", "decode", "--steps", "5")
+    tool.inventory(*(host(name=f"ascend0{number}", runtime=ascend_runtime) for number in range(1, hosts + 1)))
+    ranks = ("--nodes", "ascend02") if hosts > 1 else ("--devices", "2")
+    outcome = tool.collect(*ranks, "--phase", "decode", "--steps", "5")
     assert outcome.status == 0, outcome.err
     extract(str(tool.directory / outcome.document["archive"]["path"]), str(tmp_path / "copy"))
     phase = tmp_path / "copy" / "profile_l1" / "decode"

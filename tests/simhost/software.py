@@ -80,5 +80,6 @@ class Software:
         system.npu_smi(programs, self.usr_local, npu_smi, knobs.npu_smi)
         system.driver(self.usr_local, knobs.driver, driver_version)
         system.sudo(programs, knobs.sudo)
+        system.pgrep(programs, python.launcher(bare, "hostside.pgrep", f"{str(self._dir)!r}, sys.argv[1:]"))
         docker = python.launcher(bare, "hostside.docker", f"{str(self._dir)!r}, sys.argv[1:]")
         system.container_engine(programs, docker, knobs.container_engine)

@@ -1,4 +1,4 @@
-"""What an administrator installs: npu-smi and the driver below /usr/local, sudo, a container engine."""
+"""What an administrator installs: npu-smi and the driver below /usr/local, sudo, pgrep, a container engine."""
 
 from __future__ import annotations
 
@@ -61,6 +61,11 @@ def sudo(programs: Path, kind: str) -> None:
         write(programs / "sudo", "#!/bin/sh\n" + SUDO[kind], mode=0o755)
     else:
         (programs / "sudo").unlink(missing_ok=True)
+
+
+def pgrep(programs: Path, text: str) -> None:
+    """A ``pgrep`` that sees this host's processes, not all of the machine."""
+    write(programs / "pgrep", text, mode=0o755)
 
 
 def container_engine(programs: Path, text: str, name: str | None) -> None:

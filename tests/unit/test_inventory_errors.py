@@ -129,7 +129,7 @@ MODELS = [
     ("{adapter: ./gone.py}", "there is no adapter file", "relative to the inventory"),
     ("{adapter: llama, route: template}", "an adapter and a route", "keep the adapter"),
     ("{route: template}", "route template needs an adapter", "name the adapter"),
-    ("{route: vlm}", "unknown route 'vlm'", "auto, script"),
+    ("{route: vlm}", "unknown route 'vlm'", "known: auto, "),
     ("{route: script, project: work, command: ls}", "project of model m must be an absolute path", "mend"),
     ("{route: script, project: /w}", "needs command for route script", "add `command:`"),
     ('{route: script, project: /w, command: "a \'b"}', "command of model m must be a list of words", "mend"),

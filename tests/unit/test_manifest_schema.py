@@ -19,11 +19,15 @@ from collect_agent.presence import tell
 from collect_agent.rundir import ARCHIVE, ID, PARTIAL
 from collect_agent.validate.registry import FAIL, NA, PASS, UNPROVEN, WARN
 from collect_agent.validate.sources import PHASES
+from collect_remote import merge
 from collect_remote.request import AIC_METRICS, EXPORTS
 from collect_remote.request import PHASES as ASKED
 
 # What is there for some runs only; everything else is there for all.
-OPTIONAL = {"devices.inside", "proof.ranks", "phases.prefill.ranks", "phases.decode.ranks"}
+OPTIONAL = {
+    *("devices.inside", "proof.ranks", "phases.prefill.ranks", "phases.decode.ranks"),
+    *("nodes", "devices.host", "proof.presence.host"),
+}
 NAMED_BY_DATA = ("phases", "phases.prefill.ranks", "phases.decode.ranks", "expected.steps")
 OF_EVERY_CHECK = ("id", "verdict", "message", "remedy")
 
@@ -44,6 +48,9 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     moment = {"when": "loaded", "own": {1}, "in_container": False, "devices": [device, elsewhere]}
     seen, blind = tell([moment, {"when": "recorded", "error": "it hangs"}], [{"logic": 6, "used_mb": 0}])
     whole["proof"]["presence"] = [seen]
+    of_another = {**whole, "expected": {**whole["expected"], "ranks": [2, 3]}}
+    job = merge.merged([("ascend01", whole), ("ascend02", of_another)])
+    whole |= {name: job[name] for name in ("devices", "proof", "phases", "nodes")}
     manifests.check(whole, "#/$defs/published")
     manifests.check(blind, "#/$defs/blindness")
     return dict(_first(whole))
@@ -91,7 +98,7 @@ def test_the_document_that_is_changed_has_every_field(everything: dict[str, Any]
         for name in part["properties"]
     }
     assert described <= there
-    for part in ("device", "look", "versions", "stage", "profile", "parsed", "file", "archive", "rank_proof"):
+    for part in ("device", "node", "look", "versions", "stage", "profile", "parsed", "file", "archive", "rank_proof"):
         assert all(any(path.endswith("." + name) for path in there) for name in whole["$defs"][part]["properties"])
 
 

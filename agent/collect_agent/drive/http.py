@@ -1,12 +1,14 @@
 """The conversation with a server: ready, a check, warm-up requests, start, load, stop; each bounded in time.
 
-An action is {"do", "path", "json" (then it is a POST), "times", "phase", "within_s"}. `do`:
+An action is {"do", "path", "json" (then it is a POST), "prompts", "times", "phase", "within_s"}. `do`:
 
-ready   ask until the answer is 200
+ready   ask until the answer is 200; a list of models in it says whom the requests are for
 check   one request whose answer must be 200 and not empty
 warmup  requests outside the window, reported as warm-up steps of `phase`
 load    the same inside it, reported as its steps
 start, stop     one request that switches the profiler
+
+With "prompts" ({"count", "tokens"}) every request has new ones.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .. import troubles
 from ..failure import Failure
+from .prompts import prompts
 
 Action = Dict[str, Any]
 TRY_EVERY_S = 0.25
@@ -37,6 +40,8 @@ class Conversation(threading.Thread):
         self.said: "queue.Queue[Any]" = queue.Queue()
         self.doing = "its start"
         self._url, self._actions, self._log = url, actions, log
+        self._model: Optional[str] = None
+        self._prompts = 0  # how many there were
         # Of the server that we have started on this host; a proxy is for others.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -69,7 +74,10 @@ class Conversation(threading.Thread):
         while True:
             status, body = self._ask(dict(action, within_s=min(10.0, action["within_s"])))
             if status == 200:
+                self._model = _model(body)
                 return
+            if status in (401, 403):
+                raise troubles.NOT_SWITCHED(path=action["path"], said=_told(status, body), log=self._log)
             if time.monotonic() > until:
                 raise troubles.NOT_READY(
                     path=action["path"], seconds=action["within_s"], said=_told(status, body), log=self._log
@@ -78,7 +86,7 @@ class Conversation(threading.Thread):
 
     def _ask(self, action: Action) -> Tuple[Optional[int], bytes]:
         """(status, body) of the answer; None for what is no answer, with the reason."""
-        body = json.dumps(action["json"]).encode() if "json" in action else None
+        body = json.dumps(self._document(action)).encode() if "json" in action else None
         request = urllib.request.Request(self._url + action["path"], body)  # noqa: S310 - http, as the plan has it
         request.add_header("Content-Type", "application/json")
         if action["do"] in ("start", "stop"):
@@ -90,6 +98,24 @@ class Conversation(threading.Thread):
             return error.code, error.read(MOST_BYTES)
         except (OSError, ValueError) as error:
             return None, str(getattr(error, "reason", error)).encode()
+
+    def _document(self, action: Action) -> Dict[str, Any]:
+        document = dict(action["json"])
+        if self._model is not None:
+            document.setdefault("model", self._model)
+        asked = action.get("prompts")
+        if asked:
+            document["prompt"] = prompts(asked["count"], asked["tokens"], self._prompts)
+            self._prompts += asked["count"]
+        return document
+
+
+def _model(body: bytes) -> Optional[str]:
+    """The first of those that a server of OpenAI's interface lists."""
+    try:
+        return str(json.loads(body)["data"][0]["id"])
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _step(action: Action, number: int, seconds: float) -> Dict[str, Any]:

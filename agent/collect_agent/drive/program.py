@@ -13,13 +13,14 @@ import os
 import signal
 import subprocess
 import time
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
-from .. import events, family, process, shim, troubles
+from .. import events, family, process, shim, together, troubles
 from ..failure import Failure
 from ..rundir import RunDir
 from . import diagnosis
 from .http import Conversation
+from .lost import lost
 from .receipts import Receipts
 from .story import Report, Story
 
@@ -27,6 +28,7 @@ TICK_S = 0.1
 TOGETHER_S = 2.0  # for the other ranks to come to the gate: one may need another to come so far
 ENDING_S = 30.0
 LOOK_EVERY_S = 2.0
+QUIET_S = 10.0  # without a word of the others when a rank has ended, before they are taken to wait for it
 LOG_BYTES = 1 << 18
 
 
@@ -52,17 +54,28 @@ class Driver:
     def __init__(self, run: RunDir, expected: Dict[str, Any], launch: Dict[str, Any], voice: events.Voice) -> None:
         self._run, self._launch, self._voice = run, launch, voice
         self._receipts = Receipts(_made(run.receipts))
-        self._story = Story(expected["steps"], expected["ranks"], bool(launch["trigger"]))
+        calls = [one["call"] for one in (launch["shim"] or {}).get("step_on", ())]
+        self._story = Story(expected["steps"], expected["ranks"], bool(launch["trigger"]), calls)
+        self._names: Dict[str, str] = {}  # what the plan cannot know
         self._phases_told: List[str] = []
         self._gate_since: Optional[float] = None
         self._began = time.time()
+        self._heard = time.monotonic()
 
     @contextlib.contextmanager
     def started(self) -> "Iterator[subprocess.Popen[bytes]]":
         """The program in a process group of its own, which is asked to end when the body is left."""
-        names = {"run": self._run.path}
-        argv = [word.format(**names) for word in self._launch["argv"]]
-        environment = self._environment({name: value.format(**names) for name, value in self._launch["env"].items()})
+        environment = self._environment()
+        self._names.update(
+            run=self._run.path,
+            id=self._run.id,
+            pythonpath=environment.get("PYTHONPATH", ""),
+            # The supervisor tells where a job on several hosts meets.
+            master_addr=os.environ.get("MASTER_ADDR", "127.0.0.1"),
+            port=os.environ.get("MASTER_PORT") or str(together.free_port("127.0.0.1")),
+        )
+        argv = [word.format(**self._names) for word in self._launch["argv"]]
+        environment.update((name, value.format(**self._names)) for name, value in self._launch["env"].items())
         try:
             program = subprocess.Popen(
                 argv,
@@ -84,7 +97,8 @@ class Driver:
         """Until everything is recorded, and the program has ended where that is what the plan waits for."""
         conversation = None
         if self._launch["trigger"]:
-            conversation = Conversation(self._launch["server"], self._launch["trigger"], self._run.log)
+            url = self._launch["server"].format(**self._names)
+            conversation = Conversation(url, self._launch["trigger"], self._run.log)
             conversation.start()
         looked = time.monotonic()
         while True:
@@ -93,6 +107,7 @@ class Driver:
             if self._launch["shim"] is not None and time.monotonic() - looked > LOOK_EVERY_S:
                 looked = time.monotonic()
                 self._look_for_strangers()
+                self._look_for_the_lost()
             talked = conversation is not None and self._talked(conversation)
             if self._story.over and (conversation is None or talked) and self._launch["stop"] == "recorded":
                 return
@@ -109,7 +124,7 @@ class Driver:
     def _ended(self, status: int, conversation: Optional[Conversation]) -> None:
         if self._story.over and conversation is None:
             return
-        said = self._last_words()
+        said = self._last_words(status)
         if conversation is not None:
             with contextlib.suppress(Exception):
                 while not conversation.said.empty():
@@ -122,6 +137,7 @@ class Driver:
     def _hear(self) -> None:
         """New lines of the receipts; the gate, where ranks stand at it."""
         for line in self._receipts.news():
+            self._heard = time.monotonic()
             for report in self._story.tell(line):
                 self._say(report)
             if line["say"] == "closed":
@@ -149,6 +165,16 @@ class Driver:
                     who = "pid {} ({}), which uses torch_npu".format(pid, process.command(pid))
                     raise troubles.SHIM_NOT_LOADED(who=who, said="", log=self._run.log)
 
+    def _look_for_the_lost(self) -> None:
+        """Failure when a rank has ended before its time, and nothing was heard of the others since."""
+        if self._story.over or time.monotonic() - self._heard < QUIET_S:
+            return
+        missing = self._story.wanted - self._story.closed
+        found = lost(self._receipts.of, missing, lambda pid: process.start_time(pid) is not None)
+        if found is not None:
+            said = found[1] or self._last_words(0)
+            raise troubles.RANK_LOST(rank=found[0], said=": " + said if said else "", log=self._run.log)
+
     def _talked(self, conversation: Conversation) -> bool:
         """Pass on what the conversation has to say; whether it is over. Raises the Failure that ended it."""
         while not conversation.said.empty():
@@ -163,8 +189,9 @@ class Driver:
     def _say(self, report: Report) -> None:
         self._voice.say(**report)
 
-    def _environment(self, more: Dict[str, str]) -> Dict[str, str]:
-        result = dict(os.environ, **more)
+    def _environment(self) -> Dict[str, str]:
+        """That of the run, with the shim in it."""
+        result = dict(os.environ)
         for name in (events.PIPE_VARIABLE, events.GATE_VARIABLE):
             result.pop(name, None)
         asked = self._launch["shim"]
@@ -177,15 +204,11 @@ class Driver:
             json.dump(request, file, indent=1)
         return shim.environment(self._run.shim, path, result)
 
-    def _last_words(self) -> str:
-        """The first exception in the program's logs, those of its other ranks included."""
-        for path in [self._run.log, *self._own_logs()]:
-            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
-                said = diagnosis.cause(file)
-                if said:
-                    return said
-        return ""
+    def _last_words(self, status: int) -> str:
+        """The first exception in the program's logs, those of its other ranks included; else how a failure ends."""
+        logs = [self._run.log, *self._own_logs()]
+        said = next(filter(None, (_found(diagnosis.cause, path) for path in logs)), "")
+        return said or (_found(diagnosis.last, self._run.log) if status else "")
 
     def _own_logs(self) -> List[str]:
         """Of this run: a framework may keep those of earlier ones in the same directory."""
@@ -201,6 +224,16 @@ class Driver:
         until = time.monotonic() + ENDING_S
         while program.poll() is None and time.monotonic() < until:
             time.sleep(TICK_S)
+
+
+def _found(search: Callable[[Iterable[str]], str], path: str) -> str:
+    """What `search` finds in the end of a log; nothing in one that cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
+            return search(file)
+    except OSError:
+        return ""
 
 
 def _made(directory: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from .receipts import Line
 
@@ -28,18 +28,30 @@ class Window:
         return sum((self.schedule or {}).get(part, 0) for part in ("skip_first", "wait", "warmup", "active"))
 
 
+def kind_of(window: Window, number: int) -> str:
+    """What the step `number` of a window is: of `both` the first is a prefill; without steps it is all at once."""
+    if window.phase != "both":
+        return window.phase
+    if window.schedule is None:
+        return "request"
+    return "prefill" if number == 1 else "decode"
+
+
 class Story:
     """`steps`: active steps by phase, None for a phase that is started and stopped. `ranks`: those to profile.
 
     `counted`: whether somebody else reports the steps of what is started and stopped (a conversation with a server).
+    `calls`: those that are steps, where calls are.
     """
 
-    def __init__(self, steps: Dict[str, Optional[int]], ranks: List[int], counted: bool = False) -> None:
-        self.steps, self.ranks, self._counted = steps, ranks, counted
+    def __init__(
+        self, steps: Dict[str, Optional[int]], ranks: List[int], counted: bool = False, calls: Sequence[str] = ()
+    ) -> None:
+        self.steps, self.ranks, self._counted, self.calls = steps, ranks, counted, calls
         self.windows: Dict[Key, Window] = {}
         self.waiting: Set[int] = set()
         self.closed: Set[Tuple[str, int]] = set()
-        self._versions: Dict[int, Dict[str, str]] = {}
+        self._versions: Dict[str, str] = {}  # as the last process said that imported them: forks of it say nothing
         self._devices: Dict[int, Line] = {}
         self._warmups: Dict[str, int] = {}
 
@@ -64,12 +76,16 @@ class Story:
         return all((phase, rank) in self.closed for rank in self.ranks)
 
     def _imported(self, line: Line) -> List[Report]:
-        self._versions[line["pid"]] = {name: str(line[name]) for name in ("torch", "torch_npu")}
+        self._versions = {name: str(line[name]) for name in ("torch", "torch_npu")}
         return []
 
     def _profiler(self, line: Line) -> List[Report]:
+        """Said again when the rank becomes known later, which may make it one that is not wanted."""
+        key = line["pid"], line["id"]
         if line["wanted"]:
-            self.windows[line["pid"], line["id"]] = Window(line)
+            self.windows[key] = Window(line)
+        else:
+            self.windows.pop(key, None)
         return []
 
     def _device(self, line: Line) -> List[Report]:
@@ -84,7 +100,7 @@ class Story:
         device = self._devices.pop(line["pid"], None)
         if device is None:
             return []
-        return [self._of(window, "import", versions=self._versions[line["pid"]], device=device)]
+        return [self._of(window, "import", versions=self._versions, device=device)]
 
     def _opened(self, line: Line) -> List[Report]:
         self.windows[line["pid"], line["id"]].opened = line["time"]
@@ -92,16 +108,17 @@ class Story:
 
     def _warmup(self, line: Line) -> List[Report]:
         phases = [line["phase"]] if line["phase"] else list(self.steps)
-        return [self._warm(phase, line["seconds"], {}) for phase in phases if phase in self.steps]
+        kinds = {"both": line.get("kind") or "request"}  # others hold calls of their own kind alone
+        return [self._warm(p, kinds.get(p, p), line["seconds"], {}) for p in phases if p in self.steps]
 
     def _step(self, line: Line) -> List[Report]:
         window = self.windows[line["pid"], line["id"]]
         window.calls += 1
         if window.schedule is None:
             return []
-        if line["state"] in OUTSIDE:
+        if line["state"] in OUTSIDE and not window.inside:
             window.outside += 1
-            return [self._warm(window.phase, line["seconds"], self._whose(window))]
+            return [self._warm(window.phase, kind_of(window, 1), line["seconds"], self._whose(window))]
         if line["state"] not in INSIDE:
             return []
         window.inside += 1
@@ -115,15 +132,15 @@ class Story:
         self.closed.add((window.phase, window.rank))
         if window.schedule is not None or self._counted:
             return []
-        return [self._profiled(window, 1, line["time"] - window.opened, 0)]
+        return [self._profiled(window, 1, line["time"] - window.opened, line.get("recompiles") or 0)]
 
-    def _warm(self, phase: str, seconds: float, whose: Report) -> Report:
+    def _warm(self, phase: str, kind: str, seconds: float, whose: Report) -> Report:
         self._warmups[phase] = number = self._warmups.get(phase, 0) + 1
-        fields = {"window": phase, "kind": phase, "step": number, "of": number, "seconds": float(seconds)}
+        fields = {"window": phase, "kind": kind, "step": number, "of": number, "seconds": float(seconds)}
         return {"stage": "warmup", **fields, **whose}
 
     def _profiled(self, window: Window, number: int, seconds: float, recompiles: int) -> Report:
-        fields = {"kind": window.phase, "step": number, "of": self.steps.get(window.phase) or number}
+        fields = {"kind": kind_of(window, number), "step": number, "of": self.steps.get(window.phase) or number}
         return self._of(window, "profile", **fields, seconds=round(float(seconds), 6), recompiles=int(recompiles))
 
     def _of(self, window: Window, stage: str, **fields: Any) -> Report:

@@ -28,8 +28,8 @@ def validate(path: str, expected: Optional[Dict[str, Any]] = None) -> Dict[str, 
 
     `expected` is what was asked for: {"level", "aic_metrics", "export": [...], "steps": {phase: count},
     "ranks": [...], "since": seconds since the epoch, "warmup": {phase: {"warmup_seconds", "step_seconds",
-    "recompiles"}}}; what it leaves out is not held against the profile, but Level1 with PipeUtilization is.
-    Without it, the expectations of a manifest.json beside the phases are taken.
+    "recompiles"}}, "hosts": how many recorded it}; what it leaves out is not held against the profile, but Level1 with
+    PipeUtilization is. Without it, the expectations of a manifest.json beside the phases are taken.
 
     Returns {"path", "verdict", "profiles": [{"phase", "rank", "directory", "chip", "level", "metrics",
     "steps", "checks"}], "checks"}, where a check is {"id", "verdict", "message", "remedy", figures...} and
@@ -93,4 +93,6 @@ def _expected_of(manifest: Optional[Dict[str, Any]]) -> Optional[Dict[str, Any]]
     """What a manifest says was asked for, with the step times it recorded as the proof of the warm-up."""
     if not manifest or not isinstance(manifest.get("expected"), dict):
         return None
-    return dict(manifest["expected"], warmup=manifest.get("phases"))
+    nodes = manifest.get("nodes")
+    hosts = len(nodes) if isinstance(nodes, list) else None
+    return dict(manifest["expected"], warmup=manifest.get("phases"), hosts=hosts)

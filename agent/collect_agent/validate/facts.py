@@ -134,10 +134,11 @@ class Expected:
     ranks: Tuple[int, ...] = ()
     since: Optional[float] = None
     warmup: Dict[str, Any] = field(default_factory=dict)
+    hosts: int = 1
 
     @classmethod
     def of(cls, document: Optional[Dict[str, Any]]) -> "Expected":
-        """From {"level", "aic_metrics", "export", "steps", "ranks", "since", "warmup"}, each of which may
+        """From {"level", "aic_metrics", "export", "steps", "ranks", "since", "warmup", "hosts"}, each of which may
         be absent.
         """
         asked = {key: value for key, value in (document or {}).items() if value is not None}
@@ -154,6 +155,7 @@ class Expected:
             ranks=tuple(int(rank) for rank in asked.get("ranks", ())),
             since=float(asked["since"]) if "since" in asked else None,
             warmup={str(phase): _record(record) for phase, record in asked.get("warmup", {}).items()},
+            hosts=int(asked.get("hosts", 1)),
         )
 
     def steps_of(self, phase: Optional[str]) -> Optional[int]:

@@ -79,7 +79,9 @@ def complete(profiles: List[Facts], expected: Expected) -> Dict[str, Any]:
         return outcome("complete", WARN, "%s was not asked for" % ", ".join(map(_name, beyond)))
     apart = _apart(profiles)
     if apart:
-        return outcome("complete", FAIL, "%s and %s were not recorded at the same time" % apart)
+        # Those of one host were together by its own clock, when it judged them.
+        verdict, by = (WARN, ", by the clocks of their hosts") if expected.hosts > 1 else (FAIL, "")
+        return outcome("complete", verdict, "%s and %s were not recorded at the same time%s" % (*apart, by))
     return outcome("complete", PASS, "%d of %d profiles" % (len(wanted), len(wanted)))
 
 

@@ -51,7 +51,9 @@ def version(name):
         try:
             from importlib import util
 
-            found = "unknown" if util.find_spec(name) else None
+            spec = util.find_spec(name)
+            # A directory of that name, of whatever, where this Python starts: it could be imported, and is no package.
+            found = "unknown" if spec is not None and spec.origin else None
         except Exception:  # noqa: BLE001 - Python 2.7, or a broken package
             pass
     return found

@@ -17,9 +17,11 @@ TEMPLATE = "template"  # of a model with an adapter; see `template`
 @functools.cache
 def routes() -> Mapping[str, Route]:
     """By name, in the order in which a project is held against them."""
-    from . import script
+    from . import cann_recipes, diffusers, dynamic, mindie_sd, mindspeed, script, verl, vllm, wrapper
 
-    return {route.name: route for route in (script.ROUTE,)}
+    frameworks = (cann_recipes.ROUTE, mindspeed.ROUTE, verl.ROUTE, vllm.ROUTE, mindie_sd.ROUTE)
+    in_order = (*frameworks, *wrapper.ROUTES, script.ROUTE, diffusers.ROUTE, dynamic.ROUTE)
+    return {route.name: route for route in in_order}
 
 
 def options_of(name: str) -> tuple[Mapping[str, Check], tuple[str, ...]]:

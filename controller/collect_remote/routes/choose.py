@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..errors import UsageError
+from ..errors import CollectError, UsageError
 from ..inventory import Host, ModelSpec
 from ..project import ProjectFacts, look
 from ..request import Request, Window, window
 from . import AUTO, TEMPLATE, detect, routes, template
 from .plan import Plan
+from .route import Match, Route
 
 
 def model_of(request: Request, host: Host) -> ModelSpec:
@@ -41,7 +42,7 @@ def early(request: Request, model: ModelSpec) -> tuple[Window, Plan] | None:
         decided = window(request, model)
         return decided, template.plan(request, decided, model)
     if model.route != AUTO:
-        window(request, model, routes()[model.route].phases)
+        _window(request, model, routes()[model.route])
     return None
 
 
@@ -63,10 +64,48 @@ def wanted(model: ModelSpec) -> str:
     return look(model, detect.wants(model)) if model.route else ""
 
 
+def ranks_of(model: ModelSpec, facts: ProjectFacts) -> int:
+    """How many devices the program of the model needs, as far as its project tells; 1 where it does not."""
+    try:
+        _, match = detect.find(model, facts)
+    except CollectError:
+        return 1
+    return max(match.ranks or 1, 1)
+
+
 def late(request: Request, model: ModelSpec, facts: ProjectFacts) -> tuple[Window, Plan]:
     """With what was seen of the project. Raises what `detect.find` and the route's `plan` raise."""
     route, match = detect.find(model, facts)
     model = dataclasses.replace(model, route=route.name)
-    decided = window(request, model, route.phases)
+    decided = _window(request, model, route)
+    _require_place(request, model, match)
+    if request.nodes and not route.on_several:
+        raise UsageError(
+            f"--nodes: route {route.name} starts its program on one host", "leave --nodes out, or use `route: script`"
+        )
     plan = route.plan(request, decided, model, facts)
     return decided, dataclasses.replace(plan, evidence=match.evidence)
+
+
+def _require_place(request: Request, model: ModelSpec, match: Match) -> None:
+    """UsageError when the program is made for other hosts or devices than those that are asked for."""
+    if match.nodes not in (None, request.node_count):
+        asked = "one is" if request.node_count == 1 else f"{request.node_count} are"
+        raise UsageError(
+            f"the program of model {model.name} runs on {match.nodes} hosts, and {asked} asked for",
+            "choose a configuration of it for one host, or name the further ones with --nodes",
+        )
+    if match.ranks not in (None, request.rank_count):
+        raise UsageError(
+            f"the program of model {model.name} has {match.ranks} ranks, and {request.rank_count} are asked for",
+            f"say --devices {match.ranks}; --ranks chooses those to profile",
+        )
+
+
+def _window(request: Request, model: ModelSpec, route: Route) -> Window:
+    if request.all_steps and not route.all_steps:
+        raise UsageError(
+            f"--steps all: route {route.name} does not know how many steps the program of model {model.name} makes",
+            "say how many to record",
+        )
+    return window(request, model, route.phases)

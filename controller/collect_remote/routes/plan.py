@@ -13,7 +13,12 @@ DRIVE = "drive.json"
 
 
 class Named(str):
-    """A word with names in braces that are known on the host only: {run}, {python}, {agent}, {port}."""
+    """A word with names in braces that are known on the host only.
+
+    {run}: its directory. {id}: its name. {master_addr}, {port}: where the processes of a job find each other; on one
+    host, a port that is free. A plan's argv may also have {python} and {agent}; what is launched, {pythonpath}: the
+    PYTHONPATH that it has, with the shim first.
+    """
 
     __slots__ = ()
 
@@ -22,9 +27,10 @@ class Named(str):
 class Plan:
     """How to get a profile out of a program.
 
-    files: text by path relative to the run directory. argv: may name {python}, {agent}, {run}, and {port}, one that is
-    free. env: what the route adds to the environment that the survey captured. expected: what the validation will hold
-    the result against (level, aic_metrics, export, steps by phase (None: started and stopped, nobody counts), ranks).
+    files: text by path relative to the run directory. argv: may name {python}, {agent}, {run}, and {master_addr} and
+    {port}, where the processes of the job find each other. env: what the route adds to the environment that the survey
+    captured. expected: what the validation will hold the result against (level, aic_metrics, export, steps by phase
+    (None: started and stopped, nobody counts), ranks).
     launch: the program of others that the agent drives. evidence: why this route. notes: what differs from what the
     user's own command would do. leased: whether devices are chosen and leased; a program that runs has its own.
     """
@@ -46,14 +52,16 @@ class Launch:
 
     argv: empty for a program that runs already. cwd: a directory on the host. env: on top of the run's. shim: of the
     start-up shim `windows`, `phase_by`, `phase`, `step_on`, `watch`; None: the program's own profiler is left alone.
-    trigger: what is said to a server, in order (see `collect_agent.drive.http`). stop: "exit" when the program ends
-    itself, "recorded" as soon as every window is closed. logs: patterns of the program's own logs, relative to cwd.
+    trigger: what is said to the server at the URL `server`, in order (see `collect_agent.drive.http`). stop: "exit"
+    when the program ends itself, "recorded" as soon as every window is closed. logs: patterns of the own logs of it,
+    relative to cwd.
     """
 
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str] = field(default_factory=dict)
     shim: Mapping[str, Any] | None = None
+    server: str = ""
     trigger: tuple[Mapping[str, Any], ...] = ()
     stop: Literal["exit", "recorded"] = "exit"
     logs: tuple[str, ...] = ()
@@ -77,10 +85,11 @@ def driven(
         "export": asked["export"],
     }
     document = {
-        "argv": [_braced(word) for word in launch.argv],
+        "argv": [_braced(word, request) for word in launch.argv],
         "cwd": launch.cwd,
-        "env": {name: _braced(value) for name, value in launch.env.items()},
+        "env": {name: _braced(value, request) for name, value in launch.env.items()},
         "shim": None if launch.shim is None else {**launch.shim, "profiler": profiler, "ranks": asked["ranks"]},
+        "server": _braced(launch.server, request),
         "trigger": list(launch.trigger),
         "stop": launch.stop,
         "logs": list(launch.logs),
@@ -108,5 +117,17 @@ def expected(request: Request, steps: Mapping[str, int | None]) -> dict[str, Any
     }
 
 
-def _braced(word: str) -> str:
-    return word if isinstance(word, Named) else word.replace("{", "{{").replace("}", "}}")
+def _braced(word: str, request: Request) -> str:
+    """As `str.format` takes it: a user's braces are their own, but for the words that place a host in its job."""
+    if isinstance(word, Named):
+        return word
+    braced = word.replace("{", "{{").replace("}", "}}")
+    of_the_job = {
+        "node_rank": str(request.node_rank),
+        "nodes": str(request.node_count),
+        "master_addr": "{master_addr}",
+        "master_port": "{port}",
+    }
+    for name, value in of_the_job.items():
+        braced = braced.replace("{{" + name + "}}", value)
+    return braced

@@ -15,10 +15,15 @@ from .plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A route fits: by what `evidence`, in words, and which `version` of the framework it is, where that shows."""
+    """A route fits: by what `evidence`, in words, and which `version` of the framework it is, where that shows.
+
+    ranks: how many the program has on this host, nodes: on how many hosts it runs; None where its texts do not tell.
+    """
 
     evidence: tuple[str, ...]
     version: str | None = None
+    ranks: int | None = None
+    nodes: int | None = None
 
 
 def _nothing(_: Mapping[str, Any]) -> Wants:
@@ -32,7 +37,8 @@ class Route:
     phases: what `--phase` may be, the default first. options: what a model of the inventory may say besides `project`
     and `command`; `required` of all these. wants: what has to be seen of the project, by the model's options.
     detect: whether a project is one of these; it is not asked when the user names the route. plan: raises UsageError or
-    EnvironmentUnfit for what cannot be done. steps: the default number where it is not that of the phase.
+    EnvironmentUnfit for what cannot be done. all_steps: whether `--steps all` has a meaning. on_several: whether the
+    command can be started on every host of one job.
     """
 
     name: str
@@ -42,3 +48,5 @@ class Route:
     wants: Callable[[Mapping[str, Any]], Wants] = _nothing
     options: Mapping[str, Check] = field(default_factory=dict)
     required: tuple[str, ...] = ("command",)
+    all_steps: bool = False
+    on_several: bool = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import EnvironmentUnfit
+from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
 from ..inventory.options import texts
 from ..project import ProjectFacts, Wants
@@ -14,6 +14,7 @@ from .plan import Launch, Plan, driven
 from .route import Match, Route
 
 BUILDS, STEPS = ("torch_npu.profiler", "npu_profiler"), (".step(", ".start(")
+TOKENS = ("prefill", "decode", "both")  # phases that are told apart by the tokens in the input of a call
 
 
 def wants(_: Mapping[str, Any]) -> Wants:
@@ -31,33 +32,40 @@ def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
 
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
+    names = model.options.get("step_on", ())
     if detect(model, facts) is None:
         raise EnvironmentUnfit(
             f"the command of model {model.name} has no profiler of its own",
             "say which call is one step: `step_on: [package.module:Class.method]`",
         )
-    warmup = request.warmup_steps
-    windows = {
-        phase: {"skip_first": warmup, "wait": 0, "warmup": 1, "active": active}
-        for phase, active in window.step_counts.items()
-    }
-    only = next(iter(windows)) if len(windows) == 1 else None
+    if names and request.all_steps:
+        raise UsageError("--steps all: nobody knows how many calls of `step_on` there are", "say how many to record")
+    if not names and window.phase == "both":
+        raise UsageError(
+            f"--phase both: the profilers of model {model.name} are the program's own, and each records what it does",
+            "ask for --phase separate, or say which call is one step (`step_on`)",
+        )
+    phases = window.step_counts
+    numbers = {"skip_first": request.warmup_steps, "wait": 0, "warmup": 1}
+    only = next(iter(phases)) if len(phases) == 1 else None
     shim = {
-        "windows": windows,
-        "phase_by": [[rf"(^|[/_-]){phase}([/_-]|$)", phase] for phase in windows],
+        # All steps: the window that the program itself makes.
+        "windows": {phase: None if request.all_steps else {**numbers, "active": phases[phase]} for phase in phases},
+        "phase_by": [[rf"(^|[/_-]){phase}([/_-]|$)", phase] for phase in phases],
         "phase": only,
-        "step_on": [{"call": name, "phase": only} for name in model.options.get("step_on", ())],
+        "step_on": [{"call": name, "phase": None if only in TOKENS else only} for name in names],
         "watch": [],
     }
     launch = Launch(tuple(model.options["command"]), facts.path, shim=shim, stop="recorded")
-    return driven("script", request, launch, window.step_counts)
+    return driven("script", request, launch, dict.fromkeys(phases) if request.all_steps else phases)
 
 
 ROUTE = Route(
     "script",
-    ("forward", "train", "prefill", "decode", "separate"),
+    ("forward", "train", "prefill", "decode", "separate", "both"),
     detect,
     plan,
     wants,
     {"step_on": texts},
+    all_steps=True,
 )

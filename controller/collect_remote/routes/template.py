@@ -22,7 +22,6 @@ def plan(request: Request, window: Window, model: ModelSpec) -> Plan:
     if adapter.endswith(".py"):
         files[USER_ADAPTER] = adapter_source(Path(adapter))
         adapter = USER_ADAPTER
-    ranks = request.rank_count
     profiled = {
         "phase": window.phase,
         "steps": window.steps,
@@ -40,15 +39,15 @@ def plan(request: Request, window: Window, model: ModelSpec) -> Plan:
     return Plan(
         route="template",
         files=files,
-        argv=("{python}", *(_torchrun(ranks) if ranks > 1 else ()), "{agent}", "work", "{run}"),
+        argv=("{python}", *(_torchrun(request) if request.world_size > 1 else ()), "{agent}", "work", "{run}"),
         env={},
         expected=expected(request, window.step_counts),
     )
 
 
-def _torchrun(ranks: int) -> tuple[str, ...]:
-    """One process a device, on this host alone. With a port of its own: --standalone was 29400 for everybody once."""
+def _torchrun(request: Request) -> tuple[str, ...]:
+    """One process a device. With a port of its own: --standalone was 29400 for everybody once."""
     return (
-        *("-m", "torch.distributed.run", "--nnodes=1", f"--nproc-per-node={ranks}"),
-        *("--master-addr=127.0.0.1", "--master-port={port}"),
+        *("-m", "torch.distributed.run", f"--nnodes={request.node_count}", f"--node-rank={request.node_rank}"),
+        *(f"--nproc-per-node={request.rank_count}", "--master-addr={master_addr}", "--master-port={port}"),
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from collect_agent.drive.diagnosis import cause, diagnose
+from collect_agent.drive.diagnosis import cause, diagnose, last
 from collect_agent.drive.http import Conversation
 from collect_agent.drive.receipts import Receipts
 from collect_agent.drive.story import Story
@@ -71,6 +71,13 @@ def test_a_scheduled_window_is_told_as_the_template_tells_its_own() -> None:
     assert story.recorded("decode")
 
 
+def test_steps_behind_a_window_are_no_warm_up_of_it() -> None:
+    story = Story({"decode": 3}, [0])
+    no_warm_up = {"skip_first": 0, "wait": 0, "warmup": 0, "active": 3}
+    process = Process().begun(schedule=no_warm_up).steps("RECORD", "RECORD", "RECORD_AND_SAVE").closed().steps("NONE")
+    assert "warmup" not in [report["stage"] for report in told(story, process)]
+
+
 def test_other_ranks_are_named_and_waited_for() -> None:
     story = Story({"decode": 3}, [2, 5])
     lead = Process(7, 2).begun(schedule=SCHEDULE).steps(*ALL_STATES).closed()
@@ -108,6 +115,13 @@ def test_lines_that_are_not_the_shims_change_nothing(line: dict[str, Any]) -> No
     assert not story.over
 
 
+def test_a_rank_that_is_known_late_may_not_be_wanted() -> None:
+    story = Story({"decode": 3}, [1])
+    process = Process(7, 0).begun(schedule=SCHEDULE)
+    told(story, process, Process(7, 0).say("profiler", id=1, phase="decode", rank=0, wanted=False, schedule=SCHEDULE))
+    assert story.windows == {}
+
+
 def test_receipts_are_read_as_they_grow(tmp_path: Path) -> None:
     receipts = Receipts(str(tmp_path))
     (tmp_path / "12.jsonl").write_bytes(b'{"say": "alive", "time": 2}\n{"say": "exi')
@@ -132,6 +146,12 @@ def test_receipts_are_read_as_they_grow(tmp_path: Path) -> None:
         ([Process().say("alive")], "ImportError: no x", "profiler-not-imported", "exit status 3.: ImportError: no x"),
         ([Process().say("alive").say("imported", torch="1", torch_npu="1")], "", "profiler-not-built", "no profiler"),
         ([Process().say("alive").say("missing", call="a:B.c", why="no B")], "", "no-such-call", "no a:B.c .*no B"),
+        (
+            [Process().say("alive").say("missing", call="a:watched", why="no B")],
+            "",
+            "profiler-not-imported",
+            "status 3",
+        ),
         ([Process().begun("prefill")], "", "no-window", "rank 0 built no profiler for decode; .*prefill of rank 0"),
         ([Process().begun(schedule=SCHEDULE).steps("NONE")], "", "window-too-long", "1 steps of decode, .* needs 6"),
         ([Process().begun(schedule=SCHEDULE)], "KeyError: 'x'", "window-not-closed", "KeyError: 'x'"),
@@ -139,7 +159,7 @@ def test_receipts_are_read_as_they_grow(tmp_path: Path) -> None:
     ],
 )
 def test_why_nothing_came_of_it(processes: list[Process], said: str, entry: str, message: str) -> None:
-    story = Story({"decode": 3}, [0])
+    story = Story({"decode": 3}, [0], calls=["a:B.c"])
     told(story, *processes)
     failure = diagnose(story, [line for process in processes for line in process.lines], said, 3, "/run.log")
     assert failure.entry == entry
@@ -159,11 +179,18 @@ def test_the_rank_that_is_missing_is_named() -> None:
     [
         ("Traceback:\n  File x\nValueError: first\nRuntimeError: then\n", "ValueError: first"),
         ("[rank1]: torch.OutOfMemoryError: NPU out of memory\n", "torch.OutOfMemoryError: NPU out of memory"),
+        ("usage: x.py [-h]\nx.py: error: unrecognized arguments: --y\n", "x.py: error: unrecognized arguments: --y"),
         ("an ErrorLog of 3 lines\nall Exceptions are fine\n", ""),
     ],
 )
 def test_the_first_exception_is_the_cause(log: str, found: str) -> None:
     assert cause(log.splitlines()) == found
+
+
+def test_a_launcher_gives_up_with_its_last_words() -> None:
+    assert last("looking\nsomething else is running, the script ends\n\n=====\n".splitlines()) == (
+        "something else is running, the script ends"
+    )
 
 
 # --- the talk with a server -------------------------------------------------------------------------------------------

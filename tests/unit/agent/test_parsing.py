@@ -19,6 +19,7 @@ from collect_agent.rundir import RunDir
 PLAN: dict[str, Any] = {
     "files": {},
     "salvage": False,
+    "node": None,
     "expected": {"steps": {"both": 6}, "export": ["text"], "ranks": [0]},
 }
 
@@ -110,10 +111,11 @@ def test_only_a_closed_window_survives_its_program(run: RunDir, profile: Path) -
     last = {"stage": "parse", "window": "both"}
     assert harvest.died_while_parsing(run, PLAN, last)
     assert not harvest.died_while_parsing(run, PLAN, {"stage": "profile", "window": "both"})
-    two = {"expected": {"steps": {"both": 6, "more": 5}, "ranks": [0]}}
+    two = {**PLAN, "expected": {"steps": {"both": 6, "more": 5}, "ranks": [0]}}
     assert not harvest.died_while_parsing(run, two, last)
-    ranks = {"expected": {"steps": {"both": 6}, "ranks": [0, 1]}}
+    ranks = {**PLAN, "expected": {"steps": {"both": 6}, "ranks": [0, 1]}}
     assert not harvest.died_while_parsing(run, ranks, last)
+    assert not harvest.died_while_parsing(run, {**PLAN, "node": {"rank": 1, "count": 2}}, last), "others are elsewhere"
     (profile / "profiler_info.json").unlink()
     assert not harvest.died_while_parsing(run, PLAN, last)
 
@@ -134,6 +136,25 @@ def test_a_parser_of_old_knows_no_export_type(profile: Path, tmp_path: Path) -> 
     module.write_text(module.read_text().replace(", export_type=None", ""))
     assert run_parser(profile, environment) == parse.Ended()
     assert (profile / "done").exists()
+
+
+WAITS_FOR_THE_OTHER = """open(os.path.join(directory, 'begun'), 'w').close()
+    until = time.monotonic() + {patience}
+    while len(glob.glob(directory + '/../*/begun')) < 2 and time.monotonic() < until: time.sleep(0.01)
+    print('met' if len(glob.glob(directory + '/../*/begun')) == 2 else 'alone', os.path.basename(directory))"""
+
+
+@pytest.mark.parametrize(("at_once", "met"), [(2, 2), (1, 1)])
+def test_so_many_are_parsed_at_once(tmp_path: Path, capfd: pytest.CaptureFixture[str], at_once: int, met: int) -> None:
+    environment = fake_torch_npu(tmp_path, WAITS_FOR_THE_OTHER.format(patience=20 if at_once == 2 else 0.2))
+    module = tmp_path / "site" / "torch_npu" / "profiler" / "profiler.py"
+    module.write_text("import glob\n" + module.read_text())
+    limits = {str(tmp_path / "all" / name): 30.0 for name in ("a", "b")}
+    for directory in limits:
+        Path(directory).mkdir(parents=True)
+    ended = parse.parse_all(limits, at_once, ["text"], environment, str(tmp_path), lambda _: None)
+    assert ended == dict.fromkeys(limits, parse.Ended())
+    assert capfd.readouterr().out.count("met ") == met
 
 
 def test_a_parser_that_hangs_is_ended_with_its_children(profile: Path, tmp_path: Path) -> None:

@@ -95,9 +95,15 @@ subprocess.Popen(["yes"], stdout=fd)
 
 def begin(tmp_path: Path, code: str) -> program.Program:
     run = RunDir(str(tmp_path / "runs" / RUN_ID))
-    plan = {"files": {"code.py": code}, "argv": ["{python}", "{run}/code.py"], "env": {}, "expected": {"ranks": [0]}}
+    plan = {
+        "files": {"code.py": code},
+        "argv": ["{python}", "{run}/code.py"],
+        "env": {},
+        "expected": {"ranks": [0]},
+        "node": None,
+    }
     run.create(plan)
-    return program.start(run, plan, lease.Leases([{"logic": 0}], []))
+    return program.start(run, plan, lease.Leases([{"logic": 0}], []), port=29500)
 
 
 PARSES = (

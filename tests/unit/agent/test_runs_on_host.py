@@ -50,6 +50,8 @@ class Agent:
             "groups": [],
             "refused": [],
             "wish": WISH,
+            "leased": True,
+            "node": None,
             "visible_devices": None,
             "container": None,
             "wait_s": wait_s,

@@ -239,3 +239,12 @@ os._exit(0)
     program = Path(reader.__file__).read_text() + does
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
     assert told.stdout == "end"
+
+
+def test_a_directory_with_the_name_of_a_package_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mindspeed" / "docs").mkdir(parents=True)
+    (tmp_path / "installed_without_metadata").mkdir()
+    (tmp_path / "installed_without_metadata" / "__init__.py").touch()
+    assert pythons.version("mindspeed") is None
+    assert pythons.version("installed_without_metadata") == "unknown"

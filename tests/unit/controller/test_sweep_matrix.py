@@ -103,7 +103,7 @@ include: [{model: llama, phase: both, steps: 20}, {host: ascend01, model: flux}]
         ("steps: []", r"matrix.yaml:1:8: an empty list leaves no cell"),
         ("steps: [5, 5]", r"matrix.yaml:1:8: steps has the same value twice"),
         ("steps: {a: 1}", r"matrix.yaml:1:8: a value must be a word or a number, not a mapping"),
-        ("steps: many", r"matrix.yaml: argument --steps: invalid int value: 'many'"),
+        ("steps: many", r"matrix.yaml: argument --steps: 'many' is neither a number of steps nor all"),
         ("exclude: {model: x}", r"matrix.yaml:1:10: this must be a list"),
         (
             "models: llama\nexclude: [{phase: decode}]",

@@ -7,17 +7,29 @@ import inspect
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Set
+from functools import partial
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from . import device, receipts
 from .handlers import exchange
 from .recording import before_window
 from .request import Call, Request
 from .steps import Steps
+from .windows import kind_of
 
-Around = Callable[[Callable[..., Any], Any, Dict[str, Any]], Any]
+DYNAMO = "torch._dynamo"
 _steps: List[Steps] = []
 _wrapped: Set[str] = set()
+_left: Dict[str, int] = {}  # of the calls that are watched, by name
+MOST_WATCHED = 20  # enough for a proof, and all that a program which makes thousands is kept up for
+_counted: List[Tuple[Any, Around]] = []  # what torch.compile does not know of yet
+
+
+class Around:
+    """What happens around a call: `begun` gives what `ended` gets. Not for torch.compile, see `out_of_sight`."""
+
+    def __init__(self, begun: Callable[..., Any], ended: Callable[..., Any]) -> None:
+        self.begun, self.ended = receipts.guarded(begun), receipts.guarded(ended)
 
 
 def wrap_all(module: Any, request: Request) -> None:
@@ -26,14 +38,16 @@ def wrap_all(module: Any, request: Request) -> None:
         _steps.append(Steps(request))
     for call in request.step_on:
         if call.module == module.__name__:
-            wrap(module, call, functools.partial(_steps[0].call, call))
+            wrap(module, call, Around(partial(_steps[0].begun, call), partial(_steps[0].ended, call)))
     for call in request.watch:
         if call.module == module.__name__:
-            wrap(module, call, functools.partial(watched, request, call))
+            wrap(module, call, Around(partial(watched, request, call), partial(watched_until, request, call)))
+    if DYNAMO in sys.modules:
+        out_of_sight(sys.modules[DYNAMO])
 
 
 def wrap(module: Any, call: Call, around: Around) -> None:
-    """Exchange one name, so that `around(function, args, kwargs)` is what its callers get."""
+    """Exchange one name, so that its callers get what is around it as well."""
     _wrapped.add(call.call)
     *path, name = call.qualname.split(".")
     try:
@@ -58,28 +72,49 @@ def wrap(module: Any, call: Call, around: Around) -> None:
 
 
 def wrapper(function: Callable[..., Any], around: Around) -> Any:
-    """A function that calls `around`; torch.compile leaves it alone, and compiles what it calls."""
+    """`function` with something around it."""
 
     def counted(*args: Any, **kwargs: Any) -> Any:
-        return around(function, args, kwargs)
+        begun = around.begun(args, kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except BaseException:
+            around.ended(begun, True)
+            raise
+        around.ended(begun, False)
+        return result
 
-    skip_code = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
-    if skip_code is not None:
-        skip_code(counted.__code__)
+    _counted.append((counted, around))
     other: Any = functools.wraps(function)(counted)
     other._torchdynamo_disable = True
     return other
 
 
-def watched(request: Request, call: Call, function: Callable[..., Any], args: Any, kwargs: Dict[str, Any]) -> Any:
-    """Call `function`; outside of a recording, and before that of its phase, it is a warm-up step."""
-    before = before_window(request, call.phase)
-    begun = time.perf_counter()
-    result = function(*args, **kwargs)
-    if before and before_window(request, call.phase):
+def out_of_sight(dynamo: Any) -> None:
+    """Keep torch.compile, now that it is there, to the program: ours is neither compiled nor counted as recompiled.
+
+    Around a compiled call that is one frame which it leaves alone, while it compiles what that calls.
+    """
+    skip_code = getattr(sys.modules.get(DYNAMO + ".eval_frame"), "skip_code", None)
+    while _counted and skip_code is not None:
+        counted, around = _counted.pop()
+        skip_code(counted.__code__)
+        around.begun, around.ended = dynamo.disable(around.begun), dynamo.disable(around.ended)
+
+
+def watched(request: Request, call: Call, args: Any, kwargs: Dict[str, Any]) -> Optional[Tuple[float, str]]:
+    """A call begins, a warm-up step if nothing is recorded by its end: since when (perf_counter), and its kind."""
+    if not _left.setdefault(call.call, MOST_WATCHED) or not before_window(request, call.phase) or device.capturing():
+        return None
+    return time.perf_counter(), call.phase or kind_of(args, kwargs)
+
+
+def watched_until(request: Request, call: Call, begun: Optional[Tuple[float, str]], raised: bool) -> None:
+    if begun is not None and not raised and before_window(request, call.phase):
         device.synchronize()
-        receipts.say("warmup", phase=call.phase, seconds=round(time.perf_counter() - begun, 6), call=call.call)
-    return result
+        _left[call.call] -= 1
+        seconds = round(time.perf_counter() - begun[0], 6)
+        receipts.say("warmup", phase=call.phase, kind=begun[1], seconds=seconds, call=call.call)
 
 
 def never_imported(request: Request, pid: int) -> None:

@@ -17,6 +17,12 @@ def _npu() -> Any:
     return sys.modules["torch"].npu
 
 
+def capturing() -> bool:
+    """Whether what is launched goes into a graph; waiting for it would be an error."""
+    asked = getattr(_npu(), "is_current_stream_capturing", None) if MODULE in sys.modules else None
+    return bool(asked and _npu().is_initialized() and asked())
+
+
 @receipts.guarded
 def synchronize() -> None:
     """Wait for all that was launched, if the device is in use at all."""

@@ -41,7 +41,10 @@ def _then(loader: Any, name: str, action: Action) -> None:
         if module.__name__ == name:
             action(module)
 
-    loader.exec_module = exec_module
+    try:  # noqa: SIM105 - contextlib takes longer to import than all of this
+        loader.exec_module = exec_module
+    except AttributeError:
+        pass  # a loader that takes nothing from us: its module stays as it is
 
 
 def install(actions: Dict[str, Action]) -> None:

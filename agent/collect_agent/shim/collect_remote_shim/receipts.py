@@ -23,8 +23,8 @@ def begin(directory: str) -> None:
 
 def say(word: str, /, **fields: Any) -> None:
     """Append a line, whole, to the file of this process; a place that cannot be written to keeps it silent."""
-    line = plain_json.dumps(dict({"time": round(time.time(), 6), "say": word}, **fields)) + "\n"
     try:
+        line = plain_json.dumps(dict({"time": round(time.time(), 6), "say": word}, **fields)) + "\n"
         directory = _where["directory"]
         os.makedirs(directory, exist_ok=True)
         # Opened each time: a fork has another name, and a daemon has closed what it inherited.
@@ -34,7 +34,7 @@ def say(word: str, /, **fields: Any) -> None:
             os.write(file, line.encode())
         finally:
             os.close(file)
-    except (OSError, KeyError):
+    except Exception:  # noqa: BLE001, S110 - at the end of the interpreter anything may be gone
         pass
 
 
@@ -54,7 +54,7 @@ def guarded(function: Callable[..., Result]) -> Callable[..., Optional[Result]]:
         try:
             return function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - nothing of the shim's may end the program
-            trouble(function.__name__, error)
+            trouble(getattr(function, "__name__", "a call"), error)
             return None
 
     return call

@@ -7,6 +7,7 @@ import io
 import itertools
 import os
 import shutil
+import sys
 import time
 from typing import Any, Callable, Dict, Optional, Set
 
@@ -19,6 +20,22 @@ Original = Callable[[], Any]
 _numbers = itertools.count()
 _open: Set[str] = set()  # recordings of this process
 _closed: Set[str] = set()  # phases that it has recorded
+
+
+class WithoutComplaint(io.TextIOBase):
+    """A stream, without what torch_npu says when it is stopped in the middle of a window."""
+
+    def __init__(self, behind: Any) -> None:
+        self.behind = behind
+
+    def write(self, text: str) -> int:
+        if self.behind is not None and "Stop profiler while current state" not in text:
+            self.behind.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        if self.behind is not None:
+            self.behind.flush()
 
 
 class Recording:
@@ -35,7 +52,9 @@ class Recording:
         self.id = "{}.{}".format(os.getpid(), next(_numbers))
         self.request, self.phase, self.asked, self.schedule = request, phase, asked, schedule
         self.place = place  # says where torch_npu writes next
-        self.steps, self.started, self.thrown_away = 0, False, False
+        self.steps, self.thrown_away = 0, False
+        self.compiled_before = 0  # the window
+        self.made_by, self.started_by = os.getpid(), 0
         self.state = NONE
         self.begin_step()
         self.about: Dict[str, Any] = {}
@@ -53,6 +72,11 @@ class Recording:
             "profiler", id=self.id, phase=self.phase, rank=self.rank, world=self.world, wanted=self.wanted, **self.about
         )
 
+    @property
+    def started(self) -> bool:
+        """By this process: a fork has what its parent records, and must not end it."""
+        return self.started_by == os.getpid()
+
     def action(self, step: int) -> str:
         """The state that a step is in."""
         return RECORD if self.schedule is None else str(getattr(self.schedule(step), "name", NONE))
@@ -60,11 +84,11 @@ class Recording:
     # --- around what torch_npu does: `original` is its own method ---
 
     def start(self, prof: Any, original: Original) -> None:
-        if self.look():
+        if self.look() or self.made_by != os.getpid():
             self.tell()
         if not self.wanted:
             return
-        self.state, self.started = self.action(self.steps), True
+        self.state, self.started_by = self.action(self.steps), os.getpid()
         if self.state != NONE:
             self.prepare()
         original()
@@ -76,9 +100,7 @@ class Recording:
         if not self.wanted:
             self.steps += 1
             prof.step_num = self.steps  # some programs go on until it has counted so far
-        elif not self.started:
-            original()
-        else:
+        elif self.started:
             receipts.say(
                 "step", id=self.id, n=self.steps, state=self.state,
                 seconds=round(time.perf_counter() - self.since, 6), recompiles=device.compilations() - self.compiled,
@@ -105,7 +127,7 @@ class Recording:
     def stop(self, prof: Any, original: Original) -> None:
         if not self.wanted or not self.started:
             return  # torch_npu would finish, or delete, what another one has recorded
-        state, self.started = self.state, False
+        state, self.started_by = self.state, 0
         with self.named():
             original()
         if state != NONE:
@@ -124,6 +146,7 @@ class Recording:
 
     def opened(self, prof: Any) -> None:
         _open.add(self.id)
+        self.compiled_before = device.compilations()
         receipts.say("opened", id=self.id, phase=self.phase, rank=self.rank, directory=written(prof))
 
     def closed(self, directory: Optional[str], how: str, complete: bool) -> None:
@@ -131,15 +154,24 @@ class Recording:
         if self.thrown_away:
             return
         _closed.add(str(self.phase))
-        there = directory is not None and os.path.isdir(directory)
-        receipts.say("closed", id=self.id, directory=directory if there else None, how=how, complete=complete and there)
+        there = os.listdir(directory) if directory and os.path.isdir(directory) else None
+        # torch_npu swallows what goes wrong when it stops; the last thing that it does then is this file.
+        finished = any(name.startswith("profiler_info") for name in there or ())
+        receipts.say(
+            "closed",
+            id=self.id,
+            directory=None if there is None else directory,
+            how=how,
+            complete=complete and finished,
+            recompiles=device.compilations() - self.compiled_before,
+        )
 
     # --- for windows of ours ---
 
     def throw_away(self, prof: Any, why: str) -> None:
         """Stop, and leave nothing of it; what torch_npu would say of the schedule then is not the program's fault."""
         self.thrown_away = True
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(WithoutComplaint(sys.stdout)):
             prof.stop()
         directory = written(prof)
         if directory:

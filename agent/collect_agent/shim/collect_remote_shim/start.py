@@ -10,7 +10,7 @@ from . import finder, receipts, request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Dict, List, Optional
 
 
 def start(path: str) -> None:
@@ -19,16 +19,31 @@ def start(path: str) -> None:
     receipts.begin(asked.receipts)
     alive()
     os.register_at_fork(after_in_child=alive)
-    atexit.register(receipts.say, "exit")
+    atexit.register(ended)
     finder.install(actions(asked))
 
 
 def alive() -> None:
     """A Python is there, which may be one that was forked."""
     receipts.say(
-        "alive", pid=os.getpid(), ppid=os.getppid(), argv=command_line(), executable=sys.executable,
+        "alive", pid=os.getpid(), ppid=os.getppid(), rank=rank(), argv=command_line(), executable=sys.executable,
         python="{}.{}.{}".format(*sys.version_info[:3]),
     )  # fmt: skip
+
+
+def ended() -> None:
+    """This Python ends; with the exception that nobody has caught, if that is why."""
+    error = getattr(sys, "last_value", None)
+    raised = None if error is None else "{}: {}".format(type(error).__name__, error)[:300]
+    receipts.say("exit", raised=raised)
+
+
+def rank() -> Optional[int]:
+    """What a launcher of several ranks calls this one."""
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        return None
+    told = (os.environ.get(name, "") for name in ("RANK", "RANK_ID", "LOCAL_RANK"))
+    return next((int(number) for number in told if number.isdigit()), None)
 
 
 def command_line() -> List[str]:
@@ -53,5 +68,14 @@ def actions(asked: request.Request) -> Dict[str, finder.Action]:
 
         calls.wrap_all(module, asked)
 
+    def compiling(module: Any) -> None:
+        from . import calls
+
+        calls.out_of_sight(module)
+
     modules = {call.module for call in asked.step_on + asked.watch}
-    return dict({name: receipts.guarded(counted) for name in modules}, **{request.MODULE: receipts.guarded(patched)})
+    result: Dict[str, finder.Action] = {name: receipts.guarded(counted) for name in modules}
+    if modules:
+        result["torch._dynamo"] = receipts.guarded(compiling)
+    result[request.MODULE] = receipts.guarded(patched)
+    return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 from . import arguments, device, receipts
 from .handlers import MARK, Asked, marked
@@ -21,41 +21,48 @@ class Wanted:
         self.window, self.seen, self.attempts = window, 0, 0
 
 
+class Begun(NamedTuple):
+    """A call that may be a step: of which kind, whether in a window, and since when (time.perf_counter)."""
+
+    kind: str
+    recorded: bool
+    since: float
+
+
 class Steps:
     """One of a process. One profiler at a time; a call inside another, or in another thread meanwhile, is no step."""
 
     def __init__(self, request: Request) -> None:
         self.wanted = [Wanted(Window(phase, numbers)) for phase, numbers in request.windows.items() if numbers]
-        self.busy = False
+        self.busy = self.heard = False
         self.open: Optional[Wanted] = None
+        self.latest: Optional[Wanted] = None  # that was open
         self.prof: Any = None
         self.position = 0
+        self.last: Optional[float] = None  # when a call ended (time.perf_counter)
+        atexit.register(self.came_too_late)
 
-    def call(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Dict[str, Any]) -> Any:
-        """Call `function`, as a step of a window where it is one."""
-        if self.busy or not self.wanted:
-            return function(*args, **kwargs)
-        self.busy = True
-        try:
-            return self.counted(call, function, args, kwargs)
-        finally:
-            self.busy = False
-
-    def counted(self, call: Call, function: Callable[..., Any], args: Any, kwargs: Dict[str, Any]) -> Any:
+    def begun(self, call: Call, args: Any, kwargs: Dict[str, Any]) -> Optional[Begun]:
+        """A call begins; None when it is no step."""
+        if self.busy or not self.wanted or device.capturing():
+            return None
         kind = call.phase or kind_of(args, kwargs)
-        recorded = receipts.guarded(self.before)(kind)
-        begun = time.perf_counter()
-        try:
-            result = function(*args, **kwargs)
-        except BaseException:
-            if recorded:
-                receipts.guarded(self.interrupted)("a call of {} raised".format(call.call))
-            raise
-        if recorded:
-            receipts.guarded(self.after)()
+        recorded = self.before(kind)
+        self.busy = True
+        return Begun(kind, recorded, time.perf_counter())
+
+    def ended(self, call: Call, begun: Optional[Begun], raised: bool) -> None:
+        """It has returned, or raised."""
+        if begun is None:
+            return
+        self.busy = False
+        if not begun.recorded:
+            self.warmed_up(begun, call.call)
+        elif raised:
+            self.interrupted("a call of {} raised".format(call.call))
         else:
-            receipts.guarded(self.warmed_up)(kind, call.call, begun)
-        return result
+            self.after()
+        self.last = time.perf_counter()
 
     # --- before a call ---
 
@@ -64,7 +71,8 @@ class Steps:
         if self.open:
             meaning = self.open.window.decide(kind, self.open.seen, self.position)
             if meaning == NEXT:
-                self.next()
+                if self.open.window.apart and self.position == self.open.window.warmup:
+                    self.next()
                 return True
             if meaning == INTERRUPTED:
                 self.interrupted("a call of {} came in the window of {}".format(kind, self.open.window.phase))
@@ -75,8 +83,6 @@ class Steps:
 
     def begin(self, one: Wanted) -> bool:
         """Open the recorder of a window right before its first call; False when this rank is not wanted."""
-        if self.prof is None:
-            atexit.register(self.ended)
         if self.open:
             self.drop("the window of {} can be recorded first".format(one.window.phase))
         import torch_npu.profiler as profiler
@@ -84,15 +90,18 @@ class Steps:
         schedule = arguments.schedule(profiler, one.window.schedule)
         device.synchronize()
         self.prof = profiler.profile(schedule=schedule, on_trace_ready=marked(Asked(phase=one.window.phase)))
+        if not self.heard:
+            self.heard = True
+            atexit.register(self.program_ends)  # after what stops all profilers, and so run before it
         self.prof.start()
         if not getattr(self.prof, MARK).wanted:
             self.wanted.clear()
             return False
-        self.open, self.position = one, 0
+        self.open, self.latest, self.position = one, one, 0
         return True
 
     def next(self) -> None:
-        """The step before has ended; it is only now closed, so that what came in between is in none that counts."""
+        """Close the step, when all that was launched in it has ended."""
         device.synchronize()
         self.prof.step()
 
@@ -100,22 +109,31 @@ class Steps:
 
     def after(self) -> None:
         self.position += 1
-        if self.open and self.position == len(self.open.window.kinds):
+        if self.open is None:
+            return
+        window = self.open.window
+        if not (window.apart and self.position == window.warmup):
             self.next()
+        if self.position == len(window.kinds):
             self.prof.stop()
             self.wanted.remove(self.open)
             self.open = self.prof = None
 
-    def warmed_up(self, kind: str, name: str, begun: float) -> None:
-        waiting = [one for one in self.wanted if one is not self.open and one.window.counts(kind)]
+    def warmed_up(self, begun: Begun, name: str) -> None:
+        waiting = [one for one in self.wanted if one is not self.open and one.window.counts(begun.kind)]
         if waiting and not self.recording():
             device.synchronize()
-            receipts.say("warmup", phase=kind, seconds=round(time.perf_counter() - begun, 6), call=name)
+        now = time.perf_counter()
         for one in waiting:
             one.seen += 1
+            if not self.recording():
+                # A step is what it will be in the window: see `Window.apart`.
+                since = begun.since if one.window.apart or self.last is None else self.last
+                seconds = round(now - since, 6)
+                receipts.say("warmup", phase=one.window.phase, kind=begun.kind, seconds=seconds, call=name)
 
     def recording(self) -> bool:
-        return self.open is not None and self.position > self.open.window.warmup
+        return self.open is not None and self.open.window.recording(self.position)
 
     # --- what comes to nothing ---
 
@@ -129,7 +147,15 @@ class Steps:
                 receipts.say("trouble", what="the window of {} was interrupted {} times: {}".format(
                     one.window.phase, ATTEMPTS, why))  # fmt: skip
 
-    def ended(self) -> None:
+    def came_too_late(self) -> None:
+        """The program ends: say which windows it did not come to."""
+        for one in self.wanted:
+            made = one.seen + (self.position if one is self.latest else 0)
+            needed = one.window.before + len(one.window.kinds)
+            if 0 < made < needed:
+                receipts.say("short", phase=one.window.phase, made=made, needed=needed)
+
+    def program_ends(self) -> None:
         """The program ends: a window of which nothing is recorded was none."""
         if self.open and not self.recording():
             self.drop("the program ended")

@@ -22,6 +22,9 @@ class Window:
         self.before = int(numbers.get("skip_first", 0)) + int(numbers.get("wait", 0))
         recorded = ["prefill"] + ["decode"] * (active - 1) if phase == "both" else [phase] * active
         self.kinds: List[str] = [recorded[0]] * self.warmup + recorded
+        # A prefill follows no other: its warm-up step is closed, and recording begins, when it comes, not when the one
+        # before has ended. The steps of a row of calls all have what the program does between two of them.
+        self.apart = recorded[0] == "prefill" or active == 1
         self.schedule = {"warmup": self.warmup, "active": active}
 
     def counts(self, kind: str) -> bool:
@@ -34,15 +37,22 @@ class Window:
             return OPEN if seen >= self.before and kind == self.kinds[0] else PASS
         if kind == self.kinds[position]:
             return NEXT
-        return PASS if position <= self.warmup else INTERRUPTED
+        return INTERRUPTED if self.recording(position) else PASS
+
+    def recording(self, position: int) -> bool:
+        """Whether anything is recorded between two calls, the next of which is that of `position`."""
+        return position > self.warmup or (position == self.warmup and not self.apart)
 
 
 def kind_of(args: Any, kwargs: Dict[str, Any]) -> str:
-    """prefill when the input of a call has more than one token, else decode.
+    """prefill when the input of a call has more than one token of a sequence, else decode.
 
-    The input is what models call it, or the first argument with a shape; shapes are (tokens), (batch, tokens)
-    or (batch, tokens, hidden).
+    The input is what a scheduler says of it (of vLLM: tokens by request), what models call it, or the first argument
+    with a shape; shapes are (tokens), (batch, tokens) or (batch, tokens, hidden).
     """
+    for scheduled in (getattr(one, "num_scheduled_tokens", None) for one in (*args, *kwargs.values())):
+        if isinstance(scheduled, dict):
+            return "prefill" if max(scheduled.values(), default=0) > 1 else "decode"
     named = [kwargs[name] for name in TOKENS if hasattr(kwargs.get(name), "shape")]
     others = [one for one in (*args, *kwargs.values()) if hasattr(one, "shape")]
     nested = [one for group in (*args, *kwargs.values()) if isinstance(group, dict) for one in group.values()]

@@ -174,6 +174,7 @@ version = _module("version", __version__=__version__, cuda=None, hip=None, git_v
 from . import _dynamo as _dynamo  # noqa: E402
 from . import distributed as distributed  # noqa: E402
 from . import nn as nn  # noqa: E402
+from . import optim as optim  # noqa: E402
 
 _sys.modules[__name__ + ".nn.parameter"] = _module("nn.parameter", Parameter=_Parameter)
 

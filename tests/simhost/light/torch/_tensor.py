@@ -106,6 +106,12 @@ class Tensor:
     def detach(self) -> Tensor:
         return self.view_as_self()
 
+    def backward(self, gradient: Optional[Tensor] = None) -> None:
+        """One kernel and no gradients: what was computed is not remembered."""
+        if gradient is None and self.numel() != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        run("ones_like", [self], self._shape, self.dtype)
+
     # --- values on the host ---
 
     def _host_values(self) -> list:

@@ -6,6 +6,7 @@ The profiler follows torch_npu 2.13.0 in its state table, messages, files and fa
 
 from __future__ import annotations
 
+import os as _os
 import sys as _sys
 
 import simulated_host as _simulated_host
@@ -24,3 +25,8 @@ _torch.npu = npu  # type: ignore[attr-defined]
 _sys.modules["torch.npu"] = npu
 
 from . import profiler as profiler  # noqa: E402
+
+if _os.environ.get("PROF_CONFIG_PATH"):
+    from .profiler import dynamic_profile as _dynamic_profile
+
+    _dynamic_profile.non_intrusive(_os.environ["PROF_CONFIG_PATH"])

@@ -11,6 +11,8 @@ import time
 import uuid
 from typing import Any, Callable, Dict, Iterable, Optional, Set
 
+from torch import distributed
+
 from .. import npu
 from .._device import Recorder, now_ns, state
 from .._faults import fault
@@ -202,7 +204,9 @@ class Interface:
             "torch_npu_version": __version__,
             "cann_version": cann_version(),
         }
-        rank = os.environ.get("RANK")
+        rank: Any = os.environ.get("RANK")
+        if rank is None and distributed.is_initialized():
+            rank = distributed.get_rank()
         name = "profiler_info.json"
         if rank is not None:
             name = "profiler_info_{}.json".format(rank)

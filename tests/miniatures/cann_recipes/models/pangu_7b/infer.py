@@ -1,0 +1,10 @@
+import argparse
+
+from executor.model_runner import ModelRunner
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--yaml_file_path", required=True)
+    runner = ModelRunner(parser.parse_args().yaml_file_path)
+    runner.model_generate(warm_up=True)
+    runner.model_generate()

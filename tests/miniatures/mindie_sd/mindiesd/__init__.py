@@ -1,0 +1,1 @@
+"""A stand-in with the shape of MindIE-SD."""

@@ -1,0 +1,3 @@
+from .mindie_sd_backend import MindieSDBackend
+
+__all__ = ["MindieSDBackend"]

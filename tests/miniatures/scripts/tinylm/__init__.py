@@ -1,0 +1,3 @@
+from .modeling_tiny import TinyForCausalLM
+
+__all__ = ["TinyForCausalLM"]

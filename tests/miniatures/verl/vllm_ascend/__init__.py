@@ -1,0 +1,1 @@
+"""As much of vLLM on Ascend as a rollout shows."""

@@ -1,0 +1,1 @@
+"""The miniature's plug-in for Ascend devices."""

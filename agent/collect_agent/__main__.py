@@ -5,6 +5,7 @@ follow RUN SEQ        the events of a run after SEQ
 stop RUN              end a run and prove it
 meet RUN NUMBER PORT  let a run go on from a meeting with the other hosts of its job
 send RUN OFFSET       the result files of a run, from a byte offset
+pour RUN OFFSET       the rest of the file that a byte offset is in, as it is
 runs WORKDIR          what is there
 clean WORKDIR [--results] [RUN...]      remove what has ended
 validate PATH         judge a profile
@@ -47,6 +48,10 @@ def main(arguments: List[str]) -> int:
         from .send import send
 
         return send(RunDir(rest[0]), int(rest[1]))
+    if command == "pour":
+        from .send import pour
+
+        return pour(RunDir(rest[0]), int(rest[1]))
     if command in ("stop", "meet", "runs", "clean"):
         return _answer(command, rest)
     if command == "supervise":

@@ -17,6 +17,7 @@ from typing import Any
 import collect_agent
 
 from . import containers
+from .pour import Pour
 from .remote import Remote, Stream
 from .survey import Facts
 
@@ -79,6 +80,12 @@ class Deployed:
         """
         script = self.script(command, *arguments, after=after)
         return containers.stream(self.remote, self.facts.container, script, going=going)
+
+    def pour(self, command: str, *arguments: str, file: int) -> Pour | None:
+        """The same with its output in `file`; None where the bytes have to be carried: by us, or into a container."""
+        if self.facts.container is not None:
+            return None
+        return self.remote.pour(self.script(command, *arguments, after=" 2>/dev/null"), file)
 
     def start(self, script: str, plan: Mapping[str, Any], run: str) -> Stream:
         """Start `script`, which starts the run of `plan` in the directory `run`; in a container, with its keeper."""

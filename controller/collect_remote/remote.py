@@ -28,6 +28,7 @@ from .transports import Channel, Connection, Login, Lost
 
 if TYPE_CHECKING:
     from .doors import Ahead
+    from .pour import Pour
     from .ssh_config import Hop
 
 T = TypeVar("T")
@@ -294,6 +295,21 @@ class Remote:
         stream.hand_over(script)
         return stream
 
+    def pour(self, script: str, file: int) -> Pour | None:
+        """The same with its output at the end of `file` (see `pour`); None where the connection cannot do that."""
+        from .pour import Pour
+
+        where, connection = self.host.name, self._connection
+        if connection is None or connection.pour is None:
+            return None
+        try:
+            channel = connection.pour(shell.COMMAND, file)
+        except Lost as error:
+            raise _not_started(where, error) from error
+        stream = Pour(channel, connection, where, self._cancel)
+        stream.hand_over(script)
+        return stream
+
     def shell(self) -> Stream:
         """A bash that waits for a script to be handed over."""
         where, connection = self.host.name, self._connection
@@ -303,8 +319,12 @@ class Remote:
         try:
             channel, first = (prepared and prepared.take()) or (connection.start(shell.COMMAND), b"")
         except Lost as error:
-            raise UnreachableError(f"{where}: cannot start a command: {error}", "try again") from error
+            raise _not_started(where, error) from error
         return Stream(channel, connection, where, first, self._cancel)
+
+
+def _not_started(where: str, lost: Lost) -> UnreachableError:
+    return UnreachableError(f"{where}: cannot start a command: {lost}", "try again")
 
 
 class _Prepared:
@@ -314,9 +334,10 @@ class _Prepared:
         self._started = in_background(lambda: _greeted(connection.start(shell.COMMAND)))
 
     def take(self) -> tuple[Channel, bytes] | None:
-        """It and that word, or None where it could not be had: a server may allow one at a time."""
+        """It and what it said, or None where there is none: a server may allow one at a time; it may have ended."""
         with contextlib.suppress(Lost, OSError):  # OSError: out of processes or files here; TimeoutError: it hangs
-            return self._started.result()
+            channel, first = self._started.result()
+            return channel, first + _since(channel)
         return None
 
     def discard(self) -> None:
@@ -338,6 +359,20 @@ def _greeted(channel: Channel) -> tuple[Channel, bytes]:
         raise
     channel.close()
     raise Lost("it ended without a word")
+
+
+def _since(channel: Channel) -> bytes:
+    """What has come of it meanwhile. Lost when that is its end, as of one that waited too long; it is closed then."""
+    try:
+        if more := channel.read(0.0):
+            return more
+    except TimeoutError:
+        return b""
+    except BaseException:
+        channel.close()
+        raise
+    channel.close()
+    raise Lost("it has ended")
 
 
 def _connect(host: Host) -> Connection:

@@ -13,6 +13,7 @@ from .connection_troubles import LOST
 from .deploy import Deployed
 from .environment import restore
 from .errors import CollectError, ConnectError, RunFailed, UnreachableError, from_agent, noise_error, one_line
+from .pour import Pour
 from .remote import Stream
 from .tenacity import Tenacity
 
@@ -91,6 +92,10 @@ class Run:
     def send(self, offset: int) -> Stream:
         """The result files of the run, as `collect_agent.send` writes them, from a byte offset on."""
         return self._deployed.stream("send", self.directory, str(offset), after=" 2>/dev/null", going=True)
+
+    def pour(self, offset: int, file: int) -> Pour | None:
+        """The rest of the one that the offset is in, straight into `file`; None where that cannot be."""
+        return self._deployed.pour("pour", self.directory, str(offset), file=file)
 
     def start_script(self) -> str:
         """Start the run in the environment that the survey has captured, and follow it."""

@@ -68,10 +68,11 @@ ENDED = Trouble(
 
 # Inside single quotes none of this means anything to sh, csh, fish or zsh: no quote, no backslash, no exclamation mark.
 # "bash" in quotes is no alias. -p: it takes no functions, no options and no BASH_ENV from the environment. One stream
-# for output and errors keeps their order, and their lines whole. head reads in blocks, not byte by byte as bash does.
+# for output and errors keeps their order, and their lines whole. A TMOUT of the account would end a `read` that waits.
+# head reads in blocks, not byte by byte as bash does.
 COMMAND = f"""\
 exec "bash" --norc --noprofile -p -c '\
-exec 2>&1; echo; echo "{_STARTED}"; \
+exec 2>&1; unset TMOUT; echo; echo "{_STARTED}"; \
 while IFS= read -r line; do case "$line" in "{_FIRST_LINE} "*) \
 echo "{BEGUN}"; eval "$(head -c "${{line##* }}")"; exit;; \
 esac; done; exit 1'"""

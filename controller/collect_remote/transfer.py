@@ -21,6 +21,7 @@ from .tenacity import Tenacity
 from .wire import LOG, Sent, sent_files
 
 STALL_S = 60.0
+POURED_BYTES = 256 * 1024 * 1024  # from which on a command of its own for them is the quicker way
 MARGIN_BYTES = 16 * 1024 * 1024
 
 
@@ -37,11 +38,33 @@ def pull(run: Run, sink: Sink, on_progress: Callable[[int, int], None]) -> Strea
         tenacity.sign_of_life()
         on_progress(sink.received, sink.received + sink.left)
 
+    pours = True  # as long as that brings something
     while True:
+        before = sink.received
         try:
+            if pours:
+                _pour(run, sink, moved)
             return _rest(run, sink, moved)
         except UnreachableError as lost:
+            pours = sink.received > before
             tenacity.recover(lost)
+
+
+def _pour(run: Run, sink: Sink, moved: Callable[[], None]) -> None:
+    """Bring what is left of a large file by a command of its own, as far as that goes: what it lacks is sent after it.
+
+    That also tells why it was lacking.
+    """
+    if sink.left < POURED_BYTES:
+        return
+    with sink.writing() as (file, length), contextlib.suppress(TransferError):
+        stream = run.pour(sink.received, file)
+        if stream is not None:
+            with stream:
+                stream.go()
+                run.remote.prepare()  # for what is sent after it
+                for _ in stream.copy(file, length, STALL_S):
+                    moved()
 
 
 def _rest(run: Run, sink: Sink, moved: Callable[[], None]) -> Stream:
@@ -113,7 +136,7 @@ class Sink:
             raise TransferError(
                 "the host announces other files than before", "do not trust this host before you know why"
             )
-        _make_room(self._directory, files[len(self.files) :])
+        _make_room(self._directory, files)
         self.files = files
         self._next()
 
@@ -148,7 +171,7 @@ class Sink:
         try:
             if os.path.lexists(path) and (self._whole or path.lstat().st_size > entry.size):
                 path.unlink()
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise storage_error(self._directory, error) from error
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -71,6 +72,16 @@ class Channel(Protocol):
         """Let go of it; never fails."""
 
 
+class Pouring(Channel, Protocol):
+    """One whose standard output is an open file from the login on: `read` tells what has come there.
+
+    `into`, of that file alone, tells how much; what came and was not asked for is there all the same.
+    """
+
+    def clear(self) -> None:
+        """What has come is taken out of the file, whose next byte will be the next that comes. OSError."""
+
+
 class Connection(Protocol):
     """An open connection to one host, through every jump host."""
 
@@ -81,6 +92,13 @@ class Connection(Protocol):
 
     def start(self, command: str) -> Channel:
         """Start `command` by the login shell. Lost when no channel can be had."""
+
+    @property
+    def pour(self) -> Callable[[str, int], Pouring] | None:
+        """``pour(command, file)`` is the same with its output at the end of a file, open to read and append.
+
+        None where every byte comes through this process.
+        """
 
     def close(self) -> None:
         """Let go of everything that belongs to it, whatever state it is in; never fails."""

@@ -8,10 +8,8 @@ removes the directory; should the guard be killed as well, the master leaves by 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
-import select
 import shutil
 import socket
 import subprocess
@@ -19,25 +17,22 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import IO
 
 from .. import connection_troubles as troubles
 from ..doors import all_doors
 from ..errors import ConnectError
 from ..inventory import Host
 from ..ssh_config import Hop, route
-from . import MOST_ERRORS, Login, Lost
+from . import Login, Lost
 from .handshake import patiently
+from .openssh_channels import OpenSshChannel, OpenSshPour
 from .openssh_command import login
 from .openssh_progress import Progress
 from .ssh_says import agreed, complaint
 
 LONGEST_FOLDER = 60  # characters; a socket's path has at most 104, of which ssh needs 20 for a name in between
 LOOK_S = 0.2  # from one look at the log of a login to the next
-GRACE_S = 0.5  # for a command to end by itself when its input has ended
-_REFUSED = b"session request failed"  # of the client; nothing was started
 _PLAIN_PATH = re.compile(r"[\w./+@=-]+", re.ASCII)
-READ_BYTES = PIPE_BYTES = 1024 * 1024
 GUARD = 'read -r _; "$1" -F /dev/null -S "$2/s" -O exit x >/dev/null 2>&1; rm -rf "$2"'
 
 
@@ -82,12 +77,19 @@ class OpenSshConnection:
         return True
 
     def start(self, command: str) -> OpenSshChannel:
+        return OpenSshChannel(self._client(command))
+
+    def pour(self, command: str, file: int) -> OpenSshPour:
+        return OpenSshPour(self._client(command), file)
+
+    def _client(self, command: str) -> list[str]:
+        """What runs `command`. Lost when there is no master."""
         if not self.is_open:
             raise Lost("ssh has ended the connection")
         # Without its master, the client would log in by itself: to nowhere.
         never = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
         options = ["-F", os.devnull, "-S", str(self._folder / "s"), "-T", *never]
-        return OpenSshChannel([self._ssh, *options, "--", "x", command])
+        return [self._ssh, *options, "--", "x", command]
 
     def close(self) -> None:
         if self._guard.stdin is not None:
@@ -110,77 +112,6 @@ class OpenSshConnection:
             error = complaint(said, hops, self.login.total_s, _problems)
             raise error from error.__cause__
         self.login.server, self.login.cipher = agreed(said)
-
-
-class OpenSshChannel:
-    """A client of the master, which hands it our ends of the pipes and waits for the exit status."""
-
-    def __init__(self, command: list[str]) -> None:
-        self._errors, self._errors_read = tempfile.TemporaryFile(), 0  # noqa: SIM115 - closed with the channel
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            bufsize=0,
-            start_new_session=True,
-        )
-        self._input, self._output = _both(self._process)
-        os.set_blocking(self._input.fileno(), False)
-        with contextlib.suppress(OSError, AttributeError):  # Linux; a larger pipe is fewer turns
-            fcntl.fcntl(self._output.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-
-    def read(self, timeout: float) -> bytes:
-        if not _ready(self._output, select.POLLIN, timeout):
-            raise TimeoutError
-        data = os.read(self._output.fileno(), READ_BYTES)
-        if not data and _REFUSED in os.pread(self._errors.fileno(), MOST_ERRORS, 0):
-            raise Lost("the server allows no further session")
-        return data
-
-    def into(self, file: int, length: int, timeout: float) -> int:
-        if not _ready(self._output, select.POLLIN, timeout):
-            raise TimeoutError
-        data = os.read(self._output.fileno(), min(length, READ_BYTES))
-        left = memoryview(data)
-        while left:
-            left = left[os.write(file, left) :]
-        return len(data)
-
-    def errors(self) -> bytes:
-        found = os.pread(self._errors.fileno(), MOST_ERRORS, self._errors_read)
-        self._errors_read += len(found)
-        return found
-
-    def write(self, data: bytes, timeout: float) -> None:
-        left = memoryview(data)
-        while left:
-            if not _ready(self._input, select.POLLOUT, timeout):
-                raise TimeoutError
-            try:
-                left = left[os.write(self._input.fileno(), left) :]
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise Lost(error.strerror or str(error)) from error
-
-    def status(self, timeout: float) -> int:
-        """ssh's own 255 also stands for a lost connection, and for a command that a signal ended."""
-        try:
-            status = self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return -1
-        return -1 if status == 255 or status < 0 else status
-
-    def close(self) -> None:
-        self._input.close()
-        self._output.close()
-        self._errors.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE_S)
-            return
-        self._process.kill()
-        self._process.wait()
 
 
 def _private_folder() -> Path:
@@ -242,15 +173,3 @@ def _problems(hop: Hop) -> list[str]:
 
 def _text(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-
-
-def _both(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
-    assert process.stdin is not None  # noqa: S101 - both are pipes
-    assert process.stdout is not None  # noqa: S101
-    return process.stdin, process.stdout
-
-
-def _ready(file: IO[bytes], event: int, timeout: float) -> bool:
-    poll = select.poll()
-    poll.register(file.fileno(), event)
-    return bool(poll.poll(timeout * 1000))

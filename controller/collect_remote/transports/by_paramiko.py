@@ -56,6 +56,8 @@ def connect(hops: Sequence[Hop], ahead: Future[Ahead] | None) -> ParamikoConnect
 class ParamikoConnection:
     """Transports of all hops, the last one to the host itself."""
 
+    pour = None  # every byte is decrypted here
+
     def __init__(self, ahead: Future[Ahead] | None) -> None:
         self.login = Login("paramiko")
         self._ahead = ahead

@@ -141,6 +141,35 @@ def test_sending_goes_on_from_any_byte(run: RunDir, monkeypatch: pytest.MonkeyPa
     assert sent(run, monkeypatch, offset, "") == b"archivelog!"[offset:]
 
 
+@pytest.mark.parametrize("offset", [0, 1, 6, 7, 9, 10])
+def test_pouring_is_the_rest_of_one_file_and_nothing_else(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    finished(run, b"archive", b"log!")
+    rest = b"archive"[offset:] or b"archivelog!"[offset:]
+    assert poured(run, monkeypatch, offset, "go\n") == (0, rest)
+    assert poured(run, monkeypatch, offset, "") == (1, b""), "the reader has gone"
+
+
+@pytest.mark.parametrize("offset", [11, 99])
+def test_where_there_is_no_more_nothing_is_poured(run: RunDir, monkeypatch: pytest.MonkeyPatch, offset: int) -> None:
+    finished(run, b"archive", b"log!")
+    assert poured(run, monkeypatch, offset, "go\n") == (1, b"")
+
+
+def test_of_a_run_that_ended_badly_nothing_is_poured(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(run.archive).write_bytes(b"archive")
+    announced(run, {"stage": "end", "status": "failed", "error": {"message": "the disk is not to be trusted"}})
+    assert poured(run, monkeypatch, 0, "go\n") == (1, b"")
+
+
+def poured(run: RunDir, monkeypatch: pytest.MonkeyPatch, offset: int, said: str) -> tuple[int, bytes]:
+    out = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", types.SimpleNamespace(buffer=out))
+    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    return send.pour(run, offset), out.getvalue()
+
+
 def test_the_archive_is_sent_as_soon_as_it_is_announced_and_the_log_when_the_run_has_ended(
     run: RunDir, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

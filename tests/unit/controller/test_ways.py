@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import socket
 import tempfile
 import threading
@@ -145,6 +148,30 @@ def test_a_shell_that_is_ready_saves_its_login_and_its_words_are_kept(simhost: S
             assert list(stream.lines(20)) == [b"there"]
             assert "hello" in stream.greeting
     assert (host.home / "logins").read_text() == "x\n"
+
+
+def test_a_shell_that_is_ready_waits_as_long_as_it_takes(simhost: Start, entry: Entry) -> None:
+    host = simhost(rc="export TMOUT=1; echo x >> $HOME/logins\n")
+    with Remote(entry(host)) as remote:
+        remote.prepare()
+        until(lambda: (host.home / "logins").exists())
+        time.sleep(1.5)
+        assert said(remote, "echo there") == [b"there"]
+    assert (host.home / "logins").read_text() == "x\n"
+
+
+def test_a_shell_that_was_ready_and_has_ended_is_replaced(simhost: Start, entry: Entry) -> None:
+    host = simhost(rc="echo $$ >> $HOME/logins\n")
+    with Remote(entry(host)) as remote:
+        remote.prepare()
+        until(lambda: (host.home / "logins").exists() and (host.home / "logins").read_text().endswith("\n"))
+        time.sleep(0.3)
+        os.kill(int((host.home / "logins").read_text()), signal.SIGKILL)
+        assert remote._connection is not None
+        with contextlib.closing(remote._connection.start("true")) as later:  # the end of the other is told before it
+            assert later.status(20) == 0
+        time.sleep(0.3)
+        assert said(remote, "echo there") == [b"there"]
 
 
 @pytest.mark.parametrize("end", ["close", "break"])

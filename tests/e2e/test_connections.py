@@ -27,7 +27,7 @@ from simhost.strangers import silent_server, web_server
 
 Start = Callable[..., SimHost]
 Clean = Callable[..., None]
-DRY_RUN = ("--host", "ascend01", "--model", "llama", "--dry-run")
+DRY_RUN = ("--host", "ascend01", "--model", "llama", "--yes", "--dry-run")
 WORDS = "open sesame"
 CARRY = Path(__file__).parents[1] / "carry.py"
 

@@ -32,6 +32,11 @@ REPEATED = (
     "test_transformers_from_a_directory",
     "test_killed_at_any_moment_it_goes_on_where_it_was[start]",
     "test_killed_at_any_moment_it_goes_on_where_it_was[pull]",
+    "test_a_module_runs_as_printed[torch_npu-rl]",
+    "test_a_module_runs_as_printed[torch_npu-service]",
+    "test_a_pipeline_of_diffusers_by_its_denoising_steps[torch_npu]",
+    "test_a_profiler_of_level_0_becomes_one_of_level_1[torch_npu-pretrain_imported.py]",
+    "test_a_training_loop_without_a_profiler_by_its_step[torch_npu]",
 )
 
 

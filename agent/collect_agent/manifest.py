@@ -52,6 +52,8 @@ def _steps(events: List[Event]) -> Dict[str, Dict[str, Any]]:
             {"warmup_seconds": [], "warmup_kinds": [], "step_seconds": [], "step_kinds": [], "recompiles": 0},
         )
         prefix = "warmup" if event["stage"] == "warmup" else "step"
+        if prefix == "step" and event.get("step") == 1:  # anew, after a recording that was thrown away
+            window.update(step_seconds=[], step_kinds=[], recompiles=0)
         window[prefix + "_seconds"].append(event["seconds"])
         window[prefix + "_kinds"].append(event["kind"])
         window["recompiles"] += event.get("recompiles", 0) if prefix == "step" else 0

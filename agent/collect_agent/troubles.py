@@ -241,6 +241,13 @@ JOB_NOT_ASKED = Trouble(
     "the job belongs to another account, or its directory is read-only",
     "log in as the account that started the job (`user` in the inventory)",
 )
+JOB_BUSY = Trouble(
+    "job-busy",
+    "RunFailed",
+    "another run has just asked the job that looks at {directory}",
+    "one request at a time: a second one would take the place of the first",
+    "collect when the other run is over",
+)
 JOB_ENDED = Trouble(
     "job-ended",
     "RunFailed",

@@ -210,6 +210,7 @@ def _decided(
     fit(facts, log)
     if ready is None:
         assert facts.project is not None  # noqa: S101 - it was asked for
+        log(stage="route")
         ready = late(request, model, facts.project)
         log(stage="route", route=ready[1].route, evidence=list(ready[1].evidence), notes=list(ready[1].notes))
     decided, plan = ready

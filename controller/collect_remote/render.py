@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .progress import preset
+from .routes.plan import DRIVE, Plan
 
 if TYPE_CHECKING:
     from .manage import Cleaned
     from .pipeline import Preview
     from .profile import Profile
-    from .routes.plan import Plan
     from .run import Run
     from .wire import Listed
 
@@ -92,6 +92,8 @@ def preview_text(preview: Preview) -> str:
         f"expected  {plan.expected['level']} {plan.expected['aic_metrics']}, steps {plan.expected['steps']}",
     ]
     for name, text in plan.files.items():
+        if name == DRIVE:  # as lines above
+            continue
         lines += [f"file      {name}", *(f"    {line}" for line in text.splitlines())]
     return "\n".join(lines) + "\n"
 

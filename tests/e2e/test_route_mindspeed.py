@@ -167,7 +167,7 @@ def _hidden(here: Job) -> str:
         (_no_mindspeed, [], 5, "takes no arguments for a profiler of torch_npu", "MindSpeed"),
         (_two_nodes, ["--devices", "2"], 2, "runs on 2 hosts, and one is asked for", "one host"),
         (_hidden, [], 5, "does not show the program that trains", "command"),
-        (lambda _: f"bash {PTD}", [], 2, "has 2 ranks, and 1 are asked for", "--devices 2"),
+        (lambda _: f"bash {PTD}", [], 2, "has 2 ranks, and the request is for 1", "--devices 2"),
         (
             lambda _: f"bash {PTD}",
             ["--devices", "2", "--steps", "40"],

@@ -173,7 +173,7 @@ def _old(here: Recipes) -> dict[str, str]:
         (_old, 5, "no executor/scripts/infer.sh", "route: script"),
         (lambda _: {"yaml": "r2.yaml"}, 5, "no models/deepseek_r1/config/r2.yaml", r"r1.yaml, r1_rank_2.yaml"),
         (lambda _: {"model": "gpt_oss"}, 5, "no models/gpt_oss/config/r1.yaml", "correct `model`"),
-        (lambda _: {"yaml": "r1_rank_2.yaml"}, 2, "has 2 ranks, and 1 are asked for", "--devices 2"),
+        (lambda _: {"yaml": "r1_rank_2.yaml"}, 2, "has 2 ranks, and the request is for 1", "--devices 2"),
     ],
     ids=["online", "placeholder", "old", "no-yaml", "no-model", "ranks"],
 )

@@ -155,7 +155,7 @@ def test_another_release_than_it_looks(host: Start, tool: Tool, assert_clean: Cl
     ("version", "arguments", "command", "status", "message"),
     [
         ("0.4.1", ("--devices", "2"), "bash run_grpo.sh", 5, "verl 0.4.1 has no profiler for NPUs"),
-        ("0.9.0", (), "bash run_grpo.sh", 2, "has 2 ranks, and 1 are asked for"),
+        ("0.9.0", (), "bash run_grpo.sh", 2, "has 2 ranks, and the request is for 1"),
         ("0.9.0", ("--devices", "2", "--steps", "3"), "bash run_grpo.sh", 2, "each training step by itself"),
         ("0.9.0", ("--devices", "2"), "bash other.sh", 5, "other.sh does not show where it starts its program"),
         (

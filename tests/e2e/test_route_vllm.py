@@ -139,7 +139,7 @@ def test_a_server_that_does_not_know_its_switch(host: Start, tool: Tool, assert_
     ("version", "command", "arguments", "status", "message"),
     [
         ("0.18.0", "bin/vllm serve tiny", ("--phase", "decode"), 5, "0.18.0 records from its start on"),
-        ("0.23.0", "bin/vllm serve tiny -tp 4", ("--devices", "2"), 2, "has 4 ranks, and 2 are asked for"),
+        ("0.23.0", "bin/vllm serve tiny -tp 4", ("--devices", "2"), 2, "has 4 ranks, and the request is for 2"),
         ("0.23.0", "bin/vllm serve tiny --data-parallel-size=2", (), 2, "several replicas"),
         ("0.23.0", "bin/vllm serve tiny", ("--phase", "forward"), 2, "cannot record --phase forward"),
     ],

@@ -6,6 +6,7 @@ The job is not ours: nothing is started or ended, and its devices are its own. I
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -37,7 +38,7 @@ def attend(run: RunDir) -> int:
         attendance.find()
         voice.gate("loaded")
         config = dict(asked["config"], prof_dir=os.path.join(run.profile, phase))
-        with attendance.asked(config):
+        with _alone(asked["directory"]), attendance.asked(config):
             attendance.wait("begun")
             for rank in attendance.ranks:
                 voice.say("warmup", **attendance.before(phase, rank), **_whose(rank, expected["ranks"]))
@@ -49,6 +50,26 @@ def attend(run: RunDir) -> int:
         voice.say("error", **failure.to_json())
         return 1
     return 0
+
+
+@contextlib.contextmanager
+def _alone(directory: str) -> Iterator[None]:
+    """Nobody else asks the job meanwhile, or would put back what was ours."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        _lock(descriptor, directory)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise troubles.JOB_BUSY(directory=directory) from None
+    except OSError:
+        return  # a file system without locks
 
 
 def _whose(rank: int, expected: "list[int]") -> Dict[str, int]:

@@ -80,8 +80,12 @@ class Story:
         return []
 
     def _profiler(self, line: Line) -> List[Report]:
+        """Said again when the rank becomes known later, which may make it one that is not wanted."""
+        key = line["pid"], line["id"]
         if line["wanted"]:
-            self.windows[line["pid"], line["id"]] = Window(line)
+            self.windows[key] = Window(line)
+        else:
+            self.windows.pop(key, None)
         return []
 
     def _device(self, line: Line) -> List[Report]:

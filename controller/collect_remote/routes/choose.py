@@ -97,7 +97,7 @@ def _require_place(request: Request, model: ModelSpec, match: Match) -> None:
         )
     if match.ranks not in (None, request.rank_count):
         raise UsageError(
-            f"the program of model {model.name} has {match.ranks} ranks, and {request.rank_count} are asked for",
+            f"the program of model {model.name} has {match.ranks} ranks, and the request is for {request.rank_count}",
             f"say --devices {match.ranks}; --ranks chooses those to profile",
         )
 

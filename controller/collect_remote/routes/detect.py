@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
+from collections.abc import Sequence
+
 from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
 from ..project import ProjectFacts, Wants
@@ -28,6 +32,12 @@ def find(model: ModelSpec, facts: ProjectFacts) -> tuple[Route, Match]:
         raise EnvironmentUnfit(
             f"{facts.path}, the project of model {model.name}, {facts.problem}", "correct `project` in the inventory"
         )
+    script = _script(model.options.get("command", ()))
+    if script is not None and posixpath.relpath(posixpath.join(facts.path, script), facts.path) not in facts.entries:
+        raise EnvironmentUnfit(
+            f"there is no {script} in {facts.path}, and the command of model {model.name} starts it",
+            "correct `command` or `project` in the inventory",
+        )
     if model.route != AUTO:
         (route,) = _candidates(model)
         return route, route.detect(model, facts) or Match((f"route {route.name} was asked for",))
@@ -40,6 +50,11 @@ def find(model: ModelSpec, facts: ProjectFacts) -> tuple[Route, Match]:
         f"no route fits {facts.path}, the project of model {model.name}: nothing in {seen}, uses a profiler",
         "name the route (`route:`), or what one step is (`route: script` with `step_on: package.module:Class.method`)",
     )
+
+
+def _script(command: Sequence[str]) -> str | None:
+    """The first word of a command that is the name of a script, and nothing else."""
+    return next((word for word in command if re.fullmatch(r"[^\s=]+\.(?:py|sh)", word)), None)
 
 
 def _candidates(model: ModelSpec) -> tuple[Route, ...]:

@@ -57,7 +57,8 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
         "step_on": [],
         "watch": [{"call": call, "phase": window.phase} for call in watch],
     }
-    notes = [f"{SWITCH} is added to the command", "the profiler is on for one call of the pipeline, whatever --steps"]
+    added = [] if SWITCH in model.options["command"] else [f"{SWITCH} is added to the command"]
+    notes = [*added, "the profiler is on for one call of the pipeline, whatever --steps"]
     launch = Launch((*command, SWITCH), facts.path, shim=shim, stop="recorded")
     return driven("mindie-sd", request, launch, {window.phase: None}, notes=notes)
 

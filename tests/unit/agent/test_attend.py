@@ -13,7 +13,7 @@ import time
 import pytest
 
 from collect_agent.drive import jobs
-from collect_agent.drive.attend import Attendance
+from collect_agent.drive.attend import Attendance, _alone
 from collect_agent.failure import Failure
 
 NAME = "profiler_config.json"
@@ -122,6 +122,15 @@ def test_some_ranks_of_many(job):
         assert (said["is_rank"], said["rank_list"]) == (True, [0, 2])
     with pytest.raises(Failure, match="has no rank 7 on this host: it has 0, 1, 2"):
         Attendance(str(ranks[0].directory), [7], 20).find()
+
+
+def test_one_asks_at_a_time(tmp_path):
+    with _alone(str(tmp_path)):
+        with pytest.raises(Failure) as raised, _alone(str(tmp_path)):
+            pass
+        assert raised.value.entry == "job-busy"
+    with _alone(str(tmp_path)):
+        pass
 
 
 def test_nobody_looks(tmp_path):

@@ -115,6 +115,13 @@ def test_lines_that_are_not_the_shims_change_nothing(line: dict[str, Any]) -> No
     assert not story.over
 
 
+def test_a_rank_that_is_known_late_may_not_be_wanted() -> None:
+    story = Story({"decode": 3}, [1])
+    process = Process(7, 0).begun(schedule=SCHEDULE)
+    told(story, process, Process(7, 0).say("profiler", id=1, phase="decode", rank=0, wanted=False, schedule=SCHEDULE))
+    assert story.windows == {}
+
+
 def test_receipts_are_read_as_they_grow(tmp_path: Path) -> None:
     receipts = Receipts(str(tmp_path))
     (tmp_path / "12.jsonl").write_bytes(b'{"say": "alive", "time": 2}\n{"say": "exi')

@@ -40,6 +40,15 @@ def test_a_rank_that_recompiles_spoils_the_window() -> None:
     assert {rank: steps["recompiles"] for rank, steps in found["both"]["ranks"].items()} == {"1": 0, "2": 2}
 
 
+def test_a_recording_that_was_thrown_away_is_none_of_its_steps() -> None:
+    steps = [
+        {"stage": "profile", "window": "decode", "kind": "decode", "step": number, "seconds": second, "recompiles": 1}
+        for number, second in ((1, 0.5), (2, 0.5), (1, 0.1), (2, 0.2))
+    ]
+    window = manifest.phases(steps)["decode"]
+    assert (window["step_seconds"], window["step_kinds"], window["recompiles"]) == ([0.1, 0.2], ["decode"] * 2, 2)
+
+
 def test_a_journal_numbers_its_events(run: RunDir) -> None:
     journal = events.Journal(run.events)
     journal.write(stage="lease")

@@ -107,7 +107,7 @@ def test_a_program_is_made_for_as_many_hosts(monkeypatch: pytest.MonkeyPatch) ->
     assert routed(monkeypatch, Match(("",), ranks=2, nodes=3)).expected["ranks"] == [2, 3]
     with pytest.raises(UsageError, match="runs on 2 hosts, and 3 are asked for"):
         routed(monkeypatch, Match(("",), nodes=2))
-    with pytest.raises(UsageError, match="has 6 ranks, and 2 are asked for"):
+    with pytest.raises(UsageError, match="has 6 ranks, and the request is for 2"):
         routed(monkeypatch, Match(("",), ranks=6))
 
 

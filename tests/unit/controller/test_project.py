@@ -153,3 +153,10 @@ def test_in_place_of_a_route_the_adapter_runs_with_what_it_can() -> None:
     decided, plan = choose.in_place_of(ROUTED, "it failed", Request("h", "m", phase="train", steps=2))
     assert (decided.phase, decided.steps) == ("both", 10)
     assert plan.notes == ("in place of route script: it failed",)
+
+
+@pytest.mark.parametrize("command", [["python3", "gone.py"], ["env", "X=a.sh", "bash", "./gone.sh"]])
+def test_a_script_that_is_not_there_is_named(command: list[str]) -> None:
+    model = ModelSpec("m", None, "auto", {"project": "/w", "command": command})
+    with pytest.raises(EnvironmentUnfit, match=r"there is no (\./)?gone\.(py|sh) in /w"):
+        detect.find(model, ProjectFacts("/w", entries=("main.py",)))

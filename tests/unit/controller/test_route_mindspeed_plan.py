@@ -149,7 +149,7 @@ def test_mindspeed_may_be_installed_elsewhere(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "request_", "message"),
     [
-        (TORCHRUN, {"device_count": 1}, "has 2 ranks, and 1 are asked for"),
+        (TORCHRUN, {"device_count": 1}, "has 2 ranks, and the request is for 1"),
         (TORCHRUN, {"device_count": 2, "steps": 27}, "makes 30 iterations, and 27 after 4"),
         (["torchrun", "--nnodes=2", "pretrain_gpt.py"], {}, "runs on 2 hosts, and one is asked for"),
         (["torchrun", "pretrain_gpt.py"], {"all_steps": True}, "does not show how many iterations"),

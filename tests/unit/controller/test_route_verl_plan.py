@@ -151,7 +151,7 @@ def test_where_a_stage_is(version: str, phase: str, names: list[str]) -> None:
         ("0.4.1", [], {}, "verl 0.4.1 has no profiler for NPUs"),
         ("0.7.1", [], {"phase": "rollout"}, "servers that it does not profile"),
         ("0.9.0", ["trainer.nnodes=2"], {}, "several nodes"),
-        ("0.9.0", [], {"device_count": 1}, "2 ranks, and 1 are asked for"),
+        ("0.9.0", [], {"device_count": 1}, "2 ranks, and the request is for 1"),
         ("0.9.0", [], {"steps": 2}, "each training step by itself"),
         ("0.9.0", [], {"all_steps": True}, "each training step by itself"),
     ],

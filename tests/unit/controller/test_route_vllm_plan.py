@@ -167,7 +167,7 @@ def test_a_script_without_a_profiler(checkout: Path) -> None:
     [
         (SERVE, "0.19.1rc1", {"phase": "decode"}, "0.19.1rc1 records from its start on"),
         ([*SERVE, "-dp", "2"], "0.23.0", {}, "several replicas"),
-        ([*SERVE, "-tp", "2"], "0.23.0", {}, "2 ranks, and 1 are asked for"),
+        ([*SERVE, "-tp", "2"], "0.23.0", {}, "2 ranks, and the request is for 1"),
         (["python3", "offline.py", "1"], "0.23.0", {"phase": "prefill"}, "starts and stops its profiler itself"),
         (SERVE, "0.23.0", {"all_steps": True}, "--steps all"),
     ],

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 TICK_S = 0.2
 LEAVE_S = 60.0  # for runs that were asked to end
 QUIET_S = 1.0  # for hosts on which nothing was started
-GRACE_S = 2.0  # for the host that is the cause, when another has noticed it first
+GRACE_S = 5.0  # for the host that is the cause, when another has noticed it first
 # What a process says when one on another host has gone: gloo, torchrun's store, HCCL (EI0002, EI0006).
 _OF_A_PEER = re.compile(r"[Cc]onnection (?:reset|closed|refused)|closed by peer|Broken pipe|Dist\w*Error|\bEI000[26]\b")
 

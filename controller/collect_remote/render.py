@@ -171,6 +171,11 @@ def runs_text(listed: Sequence[Listed]) -> str:
 
 
 def _remark(run: Listed) -> str:
+    place = f"host {run.node['rank'] + 1} of {run.node['count']} of one job" if run.node else ""
+    return "; ".join(filter(None, (place, _state_of(run))))
+
+
+def _state_of(run: Listed) -> str:
     if run.state == "running" and run.silent_s is not None and run.silent_s > FOLLOWED_S:
         rule = f"ends itself after {_age(round(run.orphan_s))}" if run.orphan_s else "needs no follower"
         return f"nobody has followed it for {_age(run.silent_s)}, {rule}"

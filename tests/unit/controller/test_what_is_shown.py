@@ -47,6 +47,24 @@ def shown(report: Plain | Bars) -> str:
     return report._out.getvalue()  # type: ignore[no-any-return, attr-defined]
 
 
+def test_lines_of_several_hosts_stand_beside_each_other() -> None:
+    report = Plain(io.StringIO())
+    for second, event in enumerate(event for event in EVENTS[:4] for _ in range(2)):
+        report({**event, "node": f"ascend0{second % 2 + 1}", "time": 100.0 + second})
+    report({"stage": "publish", "time": 110.0})
+    assert report._out.getvalue().splitlines() == [  # type: ignore[attr-defined]
+        "    0.0 s  ascend01: connecting",
+        "    1.0 s  ascend02: connecting",
+        "    2.0 s  ascend01: warming up: decode step 1 of 2, 500.0 ms",
+        "    3.0 s  ascend02: warming up: decode step 1 of 2, 500.0 ms",
+        "    4.0 s  ascend01: warming up: decode step 2 of 2, 250.0 ms",
+        "    5.0 s  ascend02: warming up: decode step 2 of 2, 250.0 ms",
+        "    6.0 s  ascend01: pulling",
+        "    7.0 s  ascend02: pulling",
+        "   10.0 s  publishing",
+    ]
+
+
 def test_plain_lines_where_there_is_no_terminal() -> None:
     assert shown(Plain(io.StringIO())).splitlines() == [
         "    0.0 s  connecting",

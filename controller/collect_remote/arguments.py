@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from . import __version__, commands
 from .errors import UsageError
-from .request import AIC_METRICS, EXPORTS, PHASES
+from .request import AIC_METRICS, EXPORTS, PHASES, PHASES_OF_TEMPLATE
 from .wrappers import SCENES
 
 LONGEST_H = 48
@@ -257,7 +257,7 @@ def _add_offline(add: Add) -> None:
     )
     template = add("template", commands.template, "the profiling template as one script, or a module for your own code")
     which = template.add_mutually_exclusive_group()
-    which.add_argument("--phase", choices=PHASES, default="both", help="of the script")
+    which.add_argument("--phase", choices=PHASES_OF_TEMPLATE, default="both", help="of the script")
     which.add_argument(
         "--for", dest="scene", choices=SCENES, help="a module that switches a profiler on in your own program"
     )

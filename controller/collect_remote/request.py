@@ -19,6 +19,8 @@ from .inventory import ModelSpec
 
 Phase = Literal["prefill", "decode", "both", "separate", "forward", "train", "rollout"]
 PHASES: tuple[str, ...] = get_args(Phase)
+PHASES_OF_OTHERS = ("train", "rollout")  # which only programs that are not ours have
+PHASES_OF_TEMPLATE = tuple(phase for phase in PHASES if phase not in PHASES_OF_OTHERS)
 # Names of torch_npu.profiler.AiCMetrics (torch_npu 2.13.0).
 AIC_METRICS = (
     "PipeUtilization",
@@ -213,7 +215,7 @@ def _adapted_phase(request: Request, model: ModelSpec) -> str:
 
 def recorded(phase: str, steps: int, warmup_steps: int) -> dict[str, list[str]]:
     """`collect_agent.template.windows`, and the phases that only programs of others have. ValueError as there."""
-    if phase in ("train", "rollout"):
+    if phase in PHASES_OF_OTHERS:
         if steps < 1:
             raise ValueError(f"{steps} steps are too few for {phase}: at least 1")
         if max(steps, warmup_steps) > template.MAX_STEPS:

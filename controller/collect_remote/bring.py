@@ -24,9 +24,9 @@ from . import store, transfer
 from .errors import CollectError, ConnectError, Interrupted, TransferError, Trouble, UnreachableError
 from .parallel import in_background
 from .profile import Profile
-from .remote import Stream
 from .run import Over, Run, failed
 from .session import Log
+from .stream import Stream
 from .wire import Sent, checked_manifest, partial_manifest, sent_files
 
 DAMAGED = Trouble(

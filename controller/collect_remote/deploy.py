@@ -18,7 +18,8 @@ import collect_agent
 
 from . import containers
 from .pour import Pour
-from .remote import Remote, Stream
+from .remote import Remote
+from .stream import Stream
 from .survey import Facts
 
 NEEDED = ("PATH", "LD_LIBRARY_PATH")  # by a Python that is started without a shell

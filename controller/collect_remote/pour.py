@@ -7,7 +7,7 @@ process be killed in between, the digest of the file tells.
 from __future__ import annotations
 
 from .cancel import Cancel
-from .remote import Stream
+from .stream import Stream
 from .transports import Connection, Pouring
 
 GO = b"go\n"

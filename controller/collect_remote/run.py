@@ -14,7 +14,7 @@ from .deploy import Deployed
 from .environment import restore
 from .errors import CollectError, ConnectError, RunFailed, UnreachableError, from_agent, noise_error, one_line
 from .pour import Pour
-from .remote import Stream
+from .stream import Stream
 from .tenacity import Tenacity
 
 SILENCE_S = 60.0  # the agent beats every five seconds

@@ -15,8 +15,8 @@ from pathlib import Path
 from collect_agent.archive import digest_file
 
 from .errors import StorageError, TransferError, UnreachableError, storage_error
-from .remote import Stream
 from .run import Over, Run, events, failed
+from .stream import Stream
 from .tenacity import Tenacity
 from .wire import LOG, Sent, sent_files
 

@@ -18,7 +18,8 @@ from . import find, says
 from .box import Box
 
 if TYPE_CHECKING:
-    from ..remote import Remote, Stream
+    from ..remote import Remote
+    from ..stream import Stream
 
 KEPT = (
     *("run_id", "wish", "groups", "refused", "visible_devices", "container"),

@@ -21,8 +21,9 @@ from collect_remote.cancel import Cancel
 from collect_remote.errors import LoginHangs, StorageError
 from collect_remote.inventory import Host
 from collect_remote.pour import Pour
-from collect_remote.remote import Remote, Stream
+from collect_remote.remote import Remote
 from collect_remote.run import Run
+from collect_remote.stream import Stream
 from collect_remote.survey import survey
 from collect_remote.transfer import Sink, pull, verify
 from collect_remote.wire import Sent

@@ -18,7 +18,8 @@ import pytest
 
 from collect_remote.errors import EnvironmentUnfit, TransferError, UnreachableError
 from collect_remote.inventory import Host
-from collect_remote.remote import Remote, Stream
+from collect_remote.remote import Remote
+from collect_remote.stream import Stream
 from collect_remote.tenacity import Tenacity
 from sessions import needs_sshd, until
 from simhost import SimHost
@@ -156,7 +157,7 @@ def test_silence_and_an_end_that_does_not_come(simhost: Start, entry: Entry) -> 
 
 
 def test_a_script_that_takes_no_input(simhost: Start, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collect_remote.remote.SEND_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("collect_remote.stream.SEND_TIMEOUT_S", 0.5)
     takes_nothing = pytest.raises(UnreachableError, match=r"takes nothing for 0\.5 s")
     with Remote(entry(simhost())) as remote, remote.stream("sleep 20") as stream, takes_nothing:
         for _ in range(64):

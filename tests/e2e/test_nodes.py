@@ -478,6 +478,7 @@ def test_a_host_whose_ranks_are_in_a_container(host: Start, tool: Tool, tmp_path
 def test_the_template_takes_over_on_all_hosts(host: Start, tool: Tool) -> None:
     hosts = two(host)
     trained(tool, hosts)
+    (hosts[0].workdir.parent / "project" / "nothing.py").write_text("import sys; sys.exit(1)\n")
     model = {"route": "script", "command": "python3 nothing.py", "step_on": ["x:Y.z"], "fallback": {"adapter": "llama"}}
     project = {"project": str(hosts[0].workdir.parent / "project")}
     tool.inventory(*hosts, models={"mine": {**model, **project}})

@@ -41,7 +41,7 @@ def test_the_defaults_are_both_and_ten() -> None:
         (Request("h", "m", steps=7), LLAMA, ["separate"], ("separate", 7, False)),
         (Request("h", "m", phase="prefill"), LLAMA, [], ("prefill", None, False)),
         (Request("h", "m"), FLUX, [""], (None, 5, False)),
-        (Request("h", "m"), SCRIPT, ["decode", "all", ""], ("decode", 10, False)),
+        (Request("h", "m"), SCRIPT, ["decode", "all"], ("decode", None, True)),
         (Request("h", "m"), LLAMA, ["neither", "both", "all", "2", "12"], ("both", 12, False)),
     ],
 )

@@ -59,6 +59,11 @@ REPEATED = (
     "test_a_rank_that_fails_ends_all[raises]",
     "test_a_role_that_hangs_ends_with_the_run[there]",
     "test_cuts_at_random_moments_start_one_run_on_one_device[1]",
+    "test_through_a_jump_host[torch_npu]",
+    "test_over_an_ssh_config_alias[torch_npu]",
+    "test_a_fit_host[torch_npu]",
+    "test_what_the_real_profiler_did_not_parse[no-msprof]",
+    "test_another_user_inside[root-1000]",
 )
 
 

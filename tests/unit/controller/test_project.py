@@ -160,3 +160,13 @@ def test_a_script_that_is_not_there_is_named(command: list[str]) -> None:
     model = ModelSpec("m", None, "auto", {"project": "/w", "command": command})
     with pytest.raises(EnvironmentUnfit, match=r"there is no (\./)?gone\.(py|sh) in /w"):
         detect.find(model, ProjectFacts("/w", entries=("main.py",)))
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    written(tmp_path, main="import pipe\n")
+    os.mkfifo(tmp_path / "pipe.py")
+    os.mkfifo(tmp_path / "setup.sh")
+    answer = found(tmp_path, "python3", "main.py", files=("setup.sh",))
+    assert answer["entries"] == ["main.py"]
+    assert "pipe.py" not in answer["reached"]
+    assert not answer["texts"].get("setup.sh")

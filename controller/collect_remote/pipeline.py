@@ -97,8 +97,8 @@ def fall_back(
 
 
 def fallback_id(run_id: str) -> str:
-    """Of the template's run in place of that one: who knows the first finds the second."""
-    return f"{run_id}_fallback"
+    """Of the template's run in place of that one: another of the same form, and who knows the first finds it."""
+    return f"{run_id[:-1]}{int(run_id[-1], 16) ^ 1:x}"
 
 
 def _fallen_back(

@@ -182,6 +182,45 @@ def test_whatever_the_program_makes_of_its_receipts(tmp_path: Path) -> None:
             "profiler-not-imported",
             "status 3",
         ),
+        (
+            [
+                Process()
+                .say("alive")
+                .say("imported")
+                .say("short", phase="decode", made=0, needed=6, calls={"prefill": 4})
+            ],
+            "",
+            "call-not-made",
+            "no call of a:B.c was a step of decode; there were 4 of prefill",
+        ),
+        (
+            [
+                Process().say("alive").say("imported").say("short", phase="decode", made=0, needed=6, calls={}),
+                Process(8).say("imported").say("profiler", id=1, phase=None, wanted=False),
+            ],
+            "",
+            "call-not-made",
+            "there were none at all",
+        ),
+        (
+            [
+                Process().say("alive").say("imported").say("short", phase="decode", made=4, needed=6),
+                Process(8).say("short", phase="decode", made=0, needed=6, calls={}),
+            ],
+            "",
+            "window-too-long",
+            "4 steps of decode, .* needs 6",
+        ),
+        (
+            [
+                Process().say("alive").say("imported", torch="1", torch_npu="1"),
+                Process().say("missing", call="a:B.c", why="no B").say("profiler", id=1, phase=None, wanted=False),
+            ],
+            "",
+            "no-such-call",
+            "no B",
+        ),
+        ([Process().begun(schedule={"active": "many"})], "", "window-not-closed", "rank 0 ended"),  # type: ignore[dict-item]
         ([Process().begun("prefill")], "", "no-window", "rank 0 built no profiler for decode; .*prefill of rank 0"),
         ([Process().begun(schedule=SCHEDULE).steps("NONE")], "", "window-too-long", "1 steps of decode, .* needs 6"),
         ([Process().begun(schedule=SCHEDULE)], "KeyError: 'x'", "window-not-closed", "KeyError: 'x'"),
@@ -191,7 +230,9 @@ def test_whatever_the_program_makes_of_its_receipts(tmp_path: Path) -> None:
 def test_why_nothing_came_of_it(processes: list[Process], said: str, entry: str, message: str) -> None:
     story = Story({"decode": 3}, [0], calls=["a:B.c"])
     told(story, *processes)
-    failure = diagnose(story, [line for process in processes for line in process.lines], said, 3, "/run.log")
+    lines = [line for process in processes for line in process.lines]
+    status = 0 if any(line["say"] == "short" for line in lines) else 3
+    failure = diagnose(story, lines, said, status, "/run.log")
     assert failure.entry == entry
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(failure.message)

@@ -170,3 +170,33 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     assert answer["entries"] == ["main.py"]
     assert "pipe.py" not in answer["reached"]
     assert not answer["texts"].get("setup.sh")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python3", "-m", "mine.train", "conf.py"],
+        ["python3", "-c", "import mine", "conf.py"],
+        ["mytool", "serve", "--config", "conf.py"],
+        ["python3", "main.py", "gone.py"],
+    ],
+)
+def test_what_need_not_be_a_script_is_not_looked_for(command: list[str]) -> None:
+    model = ModelSpec("m", None, "script", {"project": "/w", "command": command})
+    route, _ = detect.find(model, ProjectFacts("/w", entries=("main.py",)))
+    assert route.name == "script"
+
+
+@pytest.mark.parametrize(
+    "command", [["bash", "-c", "python3 main.py"], ["./tool"], ["python3", "-m", "installed"], ["bash", "run.sh"]]
+)
+def test_a_named_route_is_gone_where_nothing_was_seen_that_speaks_against_it(command: list[str]) -> None:
+    model = ModelSpec("m", None, "script", {"project": "/w", "command": command})
+    entries = tuple(word for word in command if word.endswith(".sh"))
+    facts = ProjectFacts("/w", entries=entries, reached=dict.fromkeys(entries, ()))
+    _, plan = choose.late(Request("h", "m", route="script"), model, facts)
+    assert plan.launch is not None
+    assert list(plan.launch.argv) == command
+    seen_one = ProjectFacts("/w", entries=(*entries, "main.py"), reached={"main.py": ()})
+    with pytest.raises(EnvironmentUnfit, match="no profiler of its own: main.py"):
+        choose.late(Request("h", "m", route="script"), model, seen_one)

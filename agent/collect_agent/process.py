@@ -148,6 +148,13 @@ def command(pid: int) -> str:
         return "gone"
 
 
+def forked_from(pid: int) -> Optional[int]:
+    """The parent of which a process is still a copy: not yet, or never, another program. None when it is none."""
+    fields = _stat(pid)
+    parent = int(fields[1]) if fields else 0
+    return parent if parent and command(pid) == command(parent) != "gone" else None
+
+
 def has_mapped(pid: int, name: str) -> bool:
     """Whether a library with `name` in its path is part of the process."""
     try:

@@ -153,6 +153,14 @@ NO_SUCH_CALL = Trouble(
     "the name is written as package.module:Class.method, and the module is one that the program imports",
     "correct `step_on` (or `scheduler`) in the inventory",
 )
+CALL_NOT_MADE = Trouble(
+    "call-not-made",
+    "RunFailed",
+    "no call of {call} was a step of {phase}; there were {seen}",
+    "another class runs that has a method of its own of that name, calls are replayed from a graph, or their input has "
+    "more tokens, or fewer, than those of the phase",
+    "correct `step_on` in the inventory, or ask for the phase that its calls are (--phase)",
+)
 PROFILER_NOT_IMPORTED = Trouble(
     "profiler-not-imported",
     "RunFailed",

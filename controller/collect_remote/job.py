@@ -36,7 +36,7 @@ from .node import Node, words
 from .parallel import at_once
 from .profile import Profile
 from .request import Request
-from .routes.choose import early, in_place_of, model_of
+from .routes.choose import early, gives_way, in_place_of, model_of
 from .session import Log, OnEvent
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def collect_job(request: Request, hosts: Sequence[Host], on_event: OnEvent | Non
     ready = [early(asked, model) for (asked, _), model in zip(nodes, models, strict=True)]
     try:
         return _Job(nodes, models, ready, on_event).collect()
-    except (ProfileInvalid, RunFailed) as error:
+    except CollectError as error:
         others = [model.fallback for model in models if model.fallback is not None]
-        if len(others) < len(models):
+        if len(others) < len(models) or not gives_way(error):
             raise
         Log(on_event)(stage="fallback", instead_of=models[0].route, message=error.message, entry=error.entry)
         again = [in_place_of(model, error.message, asked) for (asked, _), model in zip(nodes, models, strict=True)]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from . import containers, deploy, growing, store
 from .cancel import Cancel
-from .errors import Interrupted, ProfileInvalid, RunFailed, StorageError, TransferError, UsageError, from_agent
+from .errors import CollectError, Interrupted, StorageError, TransferError, UsageError, from_agent
 from .inventory import Host, ModelSpec
 from .remote import Remote
 from .request import Request, Window
-from .routes.choose import early, in_place_of, late, model_of, wanted
+from .routes.choose import early, gives_way, in_place_of, late, model_of, wanted
 from .routes.plan import Plan
 from .session import Log, OnEvent, session
 from .survey import Facts, survey
@@ -67,16 +68,48 @@ def collect(
     place = store.place(request.host, request.model, run_id, request.out)
     with growing.incoming(place), session(host, on_event, cancel) as (remote, log):
         try:
-            return _collected(request, host, model, ready, (run_id, place), remote, log)
-        except (ProfileInvalid, RunFailed) as error:
-            if model.fallback is None:
+            # --out is one place: what comes of it then is the template's.
+            asked = dataclasses.replace(request, salvage=request.salvage and model.fallback is None)
+            return _collected(asked, host, model, ready, (run_id, place), remote, log)
+        except CollectError as error:
+            if model.fallback is None or not gives_way(error):
                 raise
-            log(stage="fallback", instead_of=model.route, message=error.message, entry=error.entry)
-            ready = in_place_of(model, error.message, request)
-            run_id = new_run_id()
-            place = store.place(request.host, request.model, run_id, request.out)
-            with growing.incoming(place):
-                return _collected(request, host, model.fallback, ready, (run_id, place), remote, log)
+            return _fallen_back(request, host, model, error, run_id, remote, log)
+
+
+def fall_back(
+    request: Request,
+    host: Host,
+    error: CollectError,
+    run_id: str,
+    on_event: OnEvent | None = None,
+    cancel: Cancel | None = None,
+) -> Profile:
+    """What `collect` does when its run has ended with `error`, where the tool has not lived to do it.
+
+    Raises `error` when the model has no fallback, or it is none of those for which there is one; else as `collect`.
+    """
+    model = model_of(request, host)
+    if model.fallback is None or not gives_way(error):
+        raise error
+    with session(host, on_event, cancel) as (remote, log):
+        return _fallen_back(request, host, model, error, run_id, remote, log)
+
+
+def fallback_id(run_id: str) -> str:
+    """Of the template's run in place of that one: another of the same form, and who knows the first finds it."""
+    return f"{run_id[:-1]}{int(run_id[-1], 16) ^ 1:x}"
+
+
+def _fallen_back(
+    request: Request, host: Host, model: ModelSpec, error: CollectError, run_id: str, remote: Remote, log: Log
+) -> Profile:
+    assert model.fallback is not None  # noqa: S101 - or nobody would ask
+    log(stage="fallback", instead_of=model.route, message=error.message, entry=error.entry)
+    ready, again = in_place_of(model, error.message, request), fallback_id(run_id)
+    place = store.place(request.host, request.model, again, request.out)
+    with growing.incoming(place):
+        return _collected(request, host, model.fallback, ready, (again, place), remote, log)
 
 
 def _collected(

@@ -90,7 +90,9 @@ def read(text: str, shape: Any, who: str) -> dict[str, Any]:
         if where is None:
             exact = json.loads(text)
             kept = {"environment": exact["environment"]} if "environment" in shape else {}
-            read_by_line = {name: _by_lines(exact[name]) for name in ("npu", "text", "project") if name in shape}
+            read_by_line = {name: _by_lines(exact[name]) for name in ("npu", "text") if name in shape}
+            if told.get("project") and "project" in shape:
+                read_by_line["project"] = _project(told["project"], exact["project"]["texts"])
             return {**told, **kept, **read_by_line}
         what = f"its `{one_line(where)}` has another form" if where else one_line(text)
     except ValueError as error:
@@ -99,6 +101,12 @@ def read(text: str, shape: Any, who: str) -> dict[str, Any]:
         f"{who} answers the survey in words that are not ours: {what}",
         "see that no login script and no other Python of that name answers in its place",
     )
+
+
+def _project(told: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
+    """Of a project the texts have lines; the names of its files are shown, whatever characters they have."""
+    named = {field: {printable(name): told[field][name] for name in told[field]} for field in ("reached", "versions")}
+    return {**told, **named, "texts": {printable(name): _by_lines(text) for name, text in texts.items()}}
 
 
 def _by_lines(value: Any) -> Any:

@@ -77,6 +77,18 @@ def test_a_step_on_a_name(host: Start, tool: Tool, runtime: str) -> None:
     assert len(outcome.document["phases"]["forward"]["step_seconds"]) == 5
 
 
+def test_a_step_that_the_program_never_makes(host: Start, tool: Tool, assert_clean: Clean) -> None:
+    """What runs is a method of the same name of another class."""
+    ascend = host()
+    other = "\n\nclass Mine(Model):\n    def forward(self, x):\n        return x @ x / 8\n"
+    folder = project(ascend, infer=NO_PROFILER.replace("Model", "Mine"), model=MODEL + other)
+    mine = {"route": "script", "project": folder, "command": "python3 infer.py", "step_on": ["model:Model.forward"]}
+    tool.inventory(ascend, models={"mine": mine})
+    message = "no call of model:Model.forward was a step of forward; there were none at all"
+    one_error(tool.collect(model="mine"), 6, message=message, remedy="correct `step_on`")
+    assert_clean(ascend)
+
+
 def test_a_window_longer_than_the_run(host: Start, tool: Tool, assert_clean: Clean) -> None:
     ascend = host()
     folder = project(ascend, train=OWN_PROFILER.format(steps=5))

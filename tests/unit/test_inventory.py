@@ -241,6 +241,20 @@ def test_an_adapter_file_is_found_beside_the_inventory(inventory: Write, tmp_pat
     )
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "[run, on, 1_000, 12:30:45, 0x10, 010, 1.10, 1e-5, 'a b', ''] ",
+        "\"run on 1_000 12:30:45 0x10 010 1.10 1e-5 'a b' ''\"",
+    ],
+)
+def test_the_words_of_a_command_are_what_was_written(inventory: Write, written: str) -> None:
+    """YAML takes some for numbers or for true, and would write them in another way."""
+    models = f"{{m: {{route: script, project: /w, command: {written}}}}}"
+    model = inventory(f"all: {{hosts: {{h: }}, vars: {{models: {models}}}}}").host("h").model("m")
+    assert model.options["command"] == ["run", "on", "1_000", "12:30:45", "0x10", "010", "1.10", "1e-5", "a b", ""]
+
+
 def test_unknown_names_come_with_the_nearest_known_one(inventory: Write) -> None:
     found = inventory("all: {vars: {models: {llama: {adapter: llama}}}, hosts: {'ascend[01:40]': }}")
     with pytest.raises(UsageError, match="no host 'ascend1'") as host:

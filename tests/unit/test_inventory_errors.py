@@ -133,6 +133,14 @@ MODELS = [
     ("{route: script, project: work, command: ls}", "project of model m must be an absolute path", "mend"),
     ("{route: script, project: /w}", "needs command for route script", "add `command:`"),
     ('{route: script, project: /w, command: "a \'b"}', "command of model m must be a list of words", "mend"),
+    (r'{route: script, project: /w, command: [ls, "a\0b"]}', "command of model m must be words without a NUL", "mend"),
+    (r'{route: script, project: "/w\0", command: ls}', "project of model m must be an absolute path", "mend"),
+    (r'{route: script, project: "/w\nx", command: ls}', "project of model m must be an absolute path", "mend"),
+    (f"{{route: script, project: /w, command: [ls, {'x' * 64000}]}}", "must be 64000 characters at most", "mend"),
+    ("{route: script, project: /w, command: ['']}", "command of model m must be a list of words", "mend"),
+    ("{route: script, project: /w, command: ls, step_on: [f]}", "must be a list like [package.module:Cl", "mend"),
+    ("{route: script, project: /w, command: ls, step_on: ['a/b.py:f']}", "must be a list like", "mend"),
+    ("{route: diffusers, project: /w, command: ls, scheduler: Euler}", "must be like package.module:Class", "mend"),
     ("{route: script, project: /w, command: ls, fallback: {path: /m}}", "names no adapter", "fallback: {adapter"),
     ("{adapter: llama, layer: 2}", "no option 'layer'", "did you mean 'layers'?"),
     ("{adapter: llama, path: /x}", "no option 'path'", "known: "),
@@ -149,7 +157,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize(("model", "message", "remedy"), MODELS, ids=[m[0] for m in MODELS])
+@pytest.mark.parametrize(("model", "message", "remedy"), MODELS, ids=[m[0][:80] for m in MODELS])
 def test_a_mistake_in_a_model(tmp_path: Path, model: str, message: str, remedy: str) -> None:
     error = complaint(tmp_path, f"all:\n  hosts: {{h: }}\n  vars:\n    models:\n      m: {model}\n")
     assert message in error.message

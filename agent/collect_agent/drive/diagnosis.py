@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 from .. import troubles
 from ..failure import Failure
@@ -43,18 +43,16 @@ def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) 
     if "alive" not in by_kind:
         who = "any Python of the command (exit status {})".format(status)
         return troubles.SHIM_NOT_LOADED(who=who, said=said, log=log)
-    called = by_kind.keys() & {"profiler", "warmup"}  # of several names one is enough
+    # Of several names one is enough; a profiler of the program's own is none of ours.
+    called = "warmup" in by_kind or any(line.get("wanted") for line in lines if line["say"] == "profiler")
     if "missing" in by_kind and not called and not said:
         return _no_such_call([line for line in lines if line["say"] == "missing" and line.get("call") in story.calls])
     if "imported" not in by_kind:
         return troubles.PROFILER_NOT_IMPORTED(status=status, said=said, log=log)
-    if "short" in by_kind:
-        short, rank = by_kind["short"], min(story.ranks)
-        if said or status:
-            return troubles.NOT_CLOSED(phase=short.get("phase"), rank=rank, status=status, said=said, log=log)
-        return troubles.WINDOW_TOO_LONG(
-            phase=short.get("phase"), rank=rank, made=short.get("made"), needed=short.get("needed")
-        )
+    open_phases = {phase for phase, _ in story.wanted - story.closed}
+    short = [line for line in lines if line["say"] == "short" and line.get("phase") in open_phases]
+    if short:
+        return _short(short, story, said, status, log)
     if "profiler" not in by_kind:
         return troubles.PROFILER_NOT_BUILT(status=status, said=said, log=log)
     phase, rank = min(story.wanted - story.closed)
@@ -66,10 +64,33 @@ def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) 
     return troubles.WINDOW_TOO_LONG(phase=phase, rank=rank, made=window.calls, needed=window.needed)
 
 
+def _short(told: List[Line], story: Story, said: str, status: int, log: str) -> Failure:
+    """Too few calls were steps; a process that only has the module has made none."""
+    most = max(told, key=lambda line: _number(line.get("made")))
+    made, phase, rank = _number(most.get("made")), most.get("phase"), min(story.ranks)
+    if said or status:
+        return troubles.NOT_CLOSED(phase=phase, rank=rank, status=status, said=said, log=log)
+    if made:
+        return troubles.WINDOW_TOO_LONG(phase=phase, rank=rank, made=made, needed=most.get("needed"))
+    others: Dict[str, int] = {}
+    for calls in (line.get("calls") for line in told):
+        for kind, count in calls.items() if isinstance(calls, dict) else ():
+            others[kind] = others.get(kind, 0) + _number(count)
+    seen = ", ".join("{} of {}".format(count, kind) for kind, count in sorted(others.items()))
+    return troubles.CALL_NOT_MADE(call=_first_of(list(story.calls)), phase=phase, seen=seen or "none at all")
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int else 0
+
+
+def _first_of(calls: List[str]) -> str:
+    return calls[0] + (" ({} more)".format(len(calls) - 1) if len(calls) > 1 else "")
+
+
 def _no_such_call(missing: List[Line]) -> Failure:
     calls = ["{}".format(line.get("call")) for line in missing]
-    more = " ({} more)".format(len(calls) - 1) if len(calls) > 1 else ""
-    return troubles.NO_SUCH_CALL(call=calls[0] + more, why=missing[0].get("why"))
+    return troubles.NO_SUCH_CALL(call=_first_of(calls), why=missing[0].get("why"))
 
 
 def _last(story: Story, phase: str, rank: int) -> Optional[Window]:

@@ -13,6 +13,8 @@ With "prompts" ({"count", "tokens"}) every request has new ones.
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import queue
 import threading
@@ -52,6 +54,9 @@ class Conversation(threading.Thread):
                 self._do(action)
         except Failure as failure:
             self.said.put(failure)
+        except Exception as error:  # noqa: BLE001 - whoever listens must hear of it, or waits for ever
+            said = "{}: {}".format(type(error).__name__, error)
+            self.said.put(troubles.NOT_SWITCHED(path=self.doing, said=said, log=self._log))
         else:
             self.said.put(None)
 
@@ -95,9 +100,11 @@ class Conversation(threading.Thread):
             with self._opener.open(request, timeout=action.get("within_s", REQUEST_S)) as answer:
                 return answer.status, answer.read(MOST_BYTES)
         except urllib.error.HTTPError as error:
-            return error.code, error.read(MOST_BYTES)
-        except (OSError, ValueError) as error:
-            return None, str(getattr(error, "reason", error)).encode()
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                return error.code, error.read(MOST_BYTES)
+            return error.code, b""
+        except (OSError, ValueError, http.client.HTTPException) as error:  # the last: no HTTP, or half an answer
+            return None, (str(getattr(error, "reason", error)) or type(error).__name__).encode()
 
     def _document(self, action: Action) -> Dict[str, Any]:
         document = dict(action["json"])

@@ -161,9 +161,14 @@ class Driver:
                 self._voice.gate("recorded", window=phase)
 
     def _look_for_strangers(self) -> None:
-        """Failure for a process of ours that has torch_npu loaded, and not the shim: nothing would come of it."""
+        """Failure for a process of ours that has torch_npu loaded, and not the shim: nothing would come of it.
+
+        A library or the kernel forks without Python's hooks: until it is another program, such a child is its parent.
+        """
         for pid in process.of_run(self._run.id):
-            if pid not in self._receipts.of and process.has_mapped(pid, "torch_npu"):
+            if pid in self._receipts.of or process.forked_from(pid) in self._receipts.of:
+                continue
+            if process.has_mapped(pid, "torch_npu"):
                 self._hear()
                 if pid not in self._receipts.of:
                     who = "pid {} ({}), which uses torch_npu".format(pid, process.command(pid))

@@ -17,7 +17,8 @@ class Window:
     def __init__(self, line: Line) -> None:
         self.phase: str = str(line.get("phase"))
         self.rank: int = line["rank"] if type(line.get("rank")) is int else 0
-        self.schedule: Optional[Dict[str, int]] = line.get("schedule")
+        said = line.get("schedule")
+        self.schedule: Optional[Dict[str, int]] = None if said is None else _numbers(said)
         self.opened = 0.0
         self.calls = self.outside = self.inside = self.recompiles = 0
         self.complete: Optional[bool] = None
@@ -26,6 +27,11 @@ class Window:
     def needed(self) -> int:
         """`step()` calls until the window closes by itself; 0 where it is started and stopped."""
         return sum((self.schedule or {}).get(part, 0) for part in ("skip_first", "wait", "warmup", "active"))
+
+
+def _numbers(said: Any) -> Dict[str, int]:
+    """What of a schedule is one."""
+    return {str(name): value for name, value in dict(said).items() if type(value) is int}
 
 
 def kind_of(window: Window, number: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -57,10 +56,8 @@ def _routed(name: str, route: Node, adapter: Node | None, where: Node, fields: d
         if key not in fields:
             raise where.error(f"model {name} needs {key} for route {chosen}", f"add `{key}:`")
     plain = {key: node.plain() for key, node in fields.items()}
-    if isinstance(plain.get("command"), str):
-        plain["command"] = shlex.split(plain["command"])
-    elif "command" in plain:
-        plain["command"] = [str(word) for word in plain["command"]]
+    if "command" in fields:
+        plain["command"] = options.words_of(fields["command"])
     return ModelSpec(name, None, chosen, plain, None if fallback is None else _fallback(name, fallback))
 
 

@@ -8,6 +8,7 @@ such names are passed over.
 import fnmatch
 import os
 import re
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +29,12 @@ SCRIPT = re.compile(r"[\w./-]+\.(?:py|sh)\b")
 
 def content(path):
     # type: (str) -> str
+    """Of a file; nothing of what is none, like a pipe on whose other end nobody writes."""
     try:
-        with open(path, "rb") as file:
-            return file.read(TEXT_BYTES).decode("utf-8", "replace")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            there = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            return file.read(TEXT_BYTES).decode("utf-8", "replace") if there else ""
     except (IOError, OSError):
         return ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..errors import CollectError, UsageError
+from ..errors import CollectError, EnvironmentUnfit, ProfileInvalid, RunFailed, UsageError
 from ..inventory import Host, ModelSpec
 from ..project import ProjectFacts, look
 from ..request import Request, Window, window
@@ -44,6 +44,12 @@ def early(request: Request, model: ModelSpec) -> tuple[Window, Plan] | None:
     if model.route != AUTO:
         _window(request, model, routes()[model.route])
     return None
+
+
+def gives_way(error: CollectError) -> bool:
+    """Whether a model's fallback takes over: its own way has been gone to the end, and there is no valid profile."""
+    ended = isinstance(error, EnvironmentUnfit) and error.of_run  # what the program made of the host, not the host
+    return ended or isinstance(error, ProfileInvalid | RunFailed)
 
 
 def in_place_of(model: ModelSpec, why: str, request: Request) -> tuple[Window, Plan]:

@@ -53,8 +53,18 @@ def find(model: ModelSpec, facts: ProjectFacts) -> tuple[Route, Match]:
 
 
 def _script(command: Sequence[str]) -> str | None:
-    """The first word of a command that is the name of a script, and nothing else."""
-    return next((word for word in command if re.fullmatch(r"[^\s=]+\.(?:py|sh)", word)), None)
+    """The first word of a command that is the name of a script, and nothing else.
+
+    None where it may be what an option or a module is given: that need not be there, nor below the project.
+    """
+    before = ""
+    for word in command:
+        if before in ("-m", "-c"):
+            return None
+        if re.fullmatch(r"[^\s=]+\.(?:py|sh)", word):
+            return None if before.startswith("-") else word
+        before = word
+    return None
 
 
 def _candidates(model: ModelSpec) -> tuple[Route, ...]:

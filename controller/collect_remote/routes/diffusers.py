@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..inventory import ModelSpec
-from ..inventory.options import text
+from ..inventory.options import call
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
 from .plan import Launch, Plan, driven
@@ -60,4 +60,4 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     return driven("diffusers", request, launch, window.step_counts, notes=notes)
 
 
-ROUTE = Route("diffusers", ("forward",), detect, plan, wants, {"scheduler": text})
+ROUTE = Route("diffusers", ("forward",), detect, plan, wants, {"scheduler": call})

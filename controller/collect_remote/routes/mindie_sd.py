@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import EnvironmentUnfit
 from ..inventory import ModelSpec
-from ..inventory.options import texts
+from ..inventory.options import calls
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
 from .plan import Launch, Plan, driven
@@ -63,4 +63,4 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     return driven("mindie-sd", request, launch, {window.phase: None}, notes=notes)
 
 
-ROUTE = Route("mindie-sd", ("forward",), detect, plan, wants, {"watch": texts}, all_steps=True)
+ROUTE = Route("mindie-sd", ("forward",), detect, plan, wants, {"watch": calls}, all_steps=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
-from ..inventory.options import texts
+from ..inventory.options import calls
 from ..project import ProjectFacts, Wants
 from ..request import Request, Window
 from .plan import Launch, Plan, driven
@@ -33,9 +33,11 @@ def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
 
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
     names = model.options.get("step_on", ())
-    if detect(model, facts) is None:
+    # Of a command that starts no Python file of the project nobody has seen what it has.
+    seen = [path for path in facts.entries if path.endswith(".py")]
+    if seen and detect(model, facts) is None:
         raise EnvironmentUnfit(
-            f"the command of model {model.name} has no profiler of its own",
+            f"the command of model {model.name} has no profiler of its own: {seen[0]} and what it imports use none",
             "say which call is one step: `step_on: [package.module:Class.method]`",
         )
     if names and request.all_steps:
@@ -66,6 +68,6 @@ ROUTE = Route(
     detect,
     plan,
     wants,
-    {"step_on": texts},
+    {"step_on": calls},
     all_steps=True,
 )

@@ -18,9 +18,10 @@ from .. import manage
 from ..cancel import Cancel
 from ..errors import CollectError, ConnectError, Interrupted, ProfileInvalid, TransferError, internal
 from ..inventory import Host
-from ..pipeline import collect
+from ..pipeline import collect, fall_back, fallback_id
 from ..profile import Profile
 from ..request import Request
+from ..routes.choose import model_of
 from .cells import Outcome
 from .summary import summarize, versions
 
@@ -87,20 +88,25 @@ def _earlier(task: Task, on_event: Callable[[Event], None] | None, cancel: Cance
                 f"`collect-remote validate {out}` shows why",
             )
         with contextlib.suppress(CollectError):  # it may have been removed there, and need not be
-            manage.clean(task.host, [task.run_id], results=True)
+            manage.clean(task.host, [profile.manifest["run_id"]], results=True)
         return profile
-    try:
-        return manage.attach(
-            *(task.host, task.run_id),
-            out=out,
-            reconnect_for=task.request.reconnect_for,
-            on_event=on_event,
-            cancel=cancel,
-        )
-    except CollectError as error:
-        if error.entry in (manage.NO_RUN.id, manage.NEVER_STARTED.id):
-            return None
-        raise
+    fallback = model_of(task.request, task.host).fallback
+    for run_id in ([fallback_id(task.run_id)] if fallback else []) + [task.run_id]:
+        try:
+            return manage.attach(
+                *(task.host, run_id),
+                out=out,
+                reconnect_for=task.request.reconnect_for,
+                on_event=on_event,
+                cancel=cancel,
+            )
+        except CollectError as error:
+            if error.entry in (manage.NO_RUN.id, manage.NEVER_STARTED.id):
+                continue
+            if run_id != task.run_id:
+                raise
+            return fall_back(task.request, task.host, error, run_id, on_event, cancel)
+    return None
 
 
 def placed(request: Request, root: Path, run_id: str) -> Request:

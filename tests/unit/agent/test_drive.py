@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import os
+import re
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,6 +147,25 @@ def test_receipts_are_read_as_they_grow(tmp_path: Path) -> None:
     assert [line["pid"] for line in receipts.all()] == [12, 13, 12]
 
 
+def test_whatever_the_program_makes_of_its_receipts(tmp_path: Path) -> None:
+    receipts = Receipts(str(tmp_path / "there"))
+    assert receipts.news() == []
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "1.jsonl").mkdir()
+    (tmp_path / "there" / "\u00b2.jsonl").write_text("")
+    os.mkfifo(tmp_path / "there" / "2.jsonl")
+    mine = tmp_path / "there" / "3.jsonl"
+    numbers = ("1" + "0" * 400, "NaN", "Infinity", "1e999")
+    mine.write_text("".join(f'{{"say": "step", "time": {number}}}\n' for number in numbers))
+    with open(mine, "a") as file:
+        file.write('{"say": "step", "time": 1, "seconds": NaN}\n{"say": "alive", "time": 1}\n')
+    assert [line["say"] for line in receipts.news()] == ["alive"]
+    mine.rename(tmp_path / "away")
+    mine.write_text('{"say": "exit", "time": 2}\n')
+    assert [line["say"] for line in receipts.news()] == ["exit"]
+    assert [line["say"] for line in receipts.all()] == ["alive", "exit"]
+
+
 # --- what went wrong --------------------------------------------------------------------------------------------------
 
 
@@ -160,6 +182,45 @@ def test_receipts_are_read_as_they_grow(tmp_path: Path) -> None:
             "profiler-not-imported",
             "status 3",
         ),
+        (
+            [
+                Process()
+                .say("alive")
+                .say("imported")
+                .say("short", phase="decode", made=0, needed=6, calls={"prefill": 4})
+            ],
+            "",
+            "call-not-made",
+            "no call of a:B.c was a step of decode; there were 4 of prefill",
+        ),
+        (
+            [
+                Process().say("alive").say("imported").say("short", phase="decode", made=0, needed=6, calls={}),
+                Process(8).say("imported").say("profiler", id=1, phase=None, wanted=False),
+            ],
+            "",
+            "call-not-made",
+            "there were none at all",
+        ),
+        (
+            [
+                Process().say("alive").say("imported").say("short", phase="decode", made=4, needed=6),
+                Process(8).say("short", phase="decode", made=0, needed=6, calls={}),
+            ],
+            "",
+            "window-too-long",
+            "4 steps of decode, .* needs 6",
+        ),
+        (
+            [
+                Process().say("alive").say("imported", torch="1", torch_npu="1"),
+                Process().say("missing", call="a:B.c", why="no B").say("profiler", id=1, phase=None, wanted=False),
+            ],
+            "",
+            "no-such-call",
+            "no B",
+        ),
+        ([Process().begun(schedule={"active": "many"})], "", "window-not-closed", "rank 0 ended"),  # type: ignore[dict-item]
         ([Process().begun("prefill")], "", "no-window", "rank 0 built no profiler for decode; .*prefill of rank 0"),
         ([Process().begun(schedule=SCHEDULE).steps("NONE")], "", "window-too-long", "1 steps of decode, .* needs 6"),
         ([Process().begun(schedule=SCHEDULE)], "KeyError: 'x'", "window-not-closed", "KeyError: 'x'"),
@@ -169,7 +230,9 @@ def test_receipts_are_read_as_they_grow(tmp_path: Path) -> None:
 def test_why_nothing_came_of_it(processes: list[Process], said: str, entry: str, message: str) -> None:
     story = Story({"decode": 3}, [0], calls=["a:B.c"])
     told(story, *processes)
-    failure = diagnose(story, [line for process in processes for line in process.lines], said, 3, "/run.log")
+    lines = [line for process in processes for line in process.lines]
+    status = 0 if any(line["say"] == "short" for line in lines) else 3
+    failure = diagnose(story, lines, said, status, "/run.log")
     assert failure.entry == entry
     with pytest.raises(AssertionError, match=message):
         raise AssertionError(failure.message)
@@ -292,3 +355,36 @@ def test_a_conversation_that_fails(
     assert isinstance(failure, Failure)
     assert failure.entry == entry
     assert message in failure.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "BadStatusLine|SSH-2.0"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf", "IncompleteRead"),
+        (b"HTTP/1.1 500 Oh\r\nContent-Length: 9\r\n\r\nhalf", "500"),
+        (b"HTTP/1.1 302 Go\r\nLocation: /%\r\nContent-Length: nine\r\n\r\n", ""),
+        (b"", "closed"),
+    ],
+)
+def test_an_answer_that_is_none_or_half_ends_the_conversation(answer: bytes, said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    asker, _ = server.accept()
+                    with asker:
+                        asker.recv(4096)
+                        asker.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        conversation = Conversation(url, [{"do": "start", "path": "/s"}], "/l")
+        conversation.start()
+        failure = conversation.said.get(timeout=20)
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(timeout=20)
+    assert failure.entry == "server-refused"
+    assert re.search(said, failure.message), failure.message

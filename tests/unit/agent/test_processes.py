@@ -304,3 +304,18 @@ def test_a_worker_dies_with_its_supervisor() -> None:
     while process.start_time(orphan) is not None and time.monotonic() < until:
         time.sleep(0.01)
     assert process.start_time(orphan) is None
+
+
+def test_a_fork_is_its_parent_until_it_is_another_program() -> None:
+    """Made by C, as libraries do it: no hook of Python's is called."""
+    program = "import ctypes, os, time\nif ctypes.CDLL(None).fork(): print(flush=True)\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True) as forking:
+        try:
+            assert forking.stdout is not None
+            forking.stdout.readline()
+            (child,) = map(int, Path(f"/proc/{forking.pid}/task/{forking.pid}/children").read_text().split())
+            assert process.forked_from(child) == forking.pid
+            assert process.forked_from(forking.pid) is None
+        finally:
+            os.killpg(forking.pid, signal.SIGKILL)
+    assert process.forked_from(forking.pid) is None

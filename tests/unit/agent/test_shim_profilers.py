@@ -165,7 +165,9 @@ def test_the_device_is_told_and_waited_for(under: Shim) -> None:
 
 
 def test_a_gate_that_never_opens_is_passed(under: Shim) -> None:
-    ran = record(under, USUAL + USUAL, gate=str(under.home / "gate"), gate_s=0.2).untroubled()
+    ran = record(
+        under, USUAL + USUAL.replace("decode", "prefill"), gate=str(under.home / "gate"), gate_s=0.2
+    ).untroubled()
     assert len(ran.said("waiting")) == 1, "once in a process"
     assert len(ran.said("closed")) == 2
 
@@ -241,6 +243,63 @@ assert asked == sorted(set(asked)), "a function that counts its calls counts rig
     assert ran.states() == ["NONE", "RECORD", "RECORD_AND_SAVE", "NONE"]
     assert ran.one("closed")["complete"]
     assert ran.one("profiler")["schedule"] == {}
+
+
+# --- one profile of a phase ---
+
+CYCLES = "schedule=p.schedule(wait=1, warmup=1, active=2, skip_first=1)"
+
+
+@pytest.mark.parametrize(
+    ("program", "window", "states"),
+    [
+        # A function that profiles, called again and again; before the window was whole as well.
+        (
+            """
+for count in (3, 1, 9, 9):
+    with p.profile(on_trace_ready=p.tensorboard_trace_handler("res/decode")) as prof:
+        steps(prof, count)
+""",
+            WINDOW,
+            "NONE WARMUP RECORD NONE NONE WARMUP RECORD RECORD RECORD_AND_SAVE NONE NONE NONE NONE",
+        ),
+        # A schedule that goes on for ever, as it does by default: torch_npu's, and a function's.
+        (
+            f"with p.profile({CYCLES}) as prof: steps(prof, 20)",
+            None,
+            "NONE NONE WARMUP RECORD RECORD_AND_SAVE" + " NONE" * 15,
+        ),
+        (
+            """
+def schedule(step): return [p.ProfilerAction.RECORD, p.ProfilerAction.RECORD_AND_SAVE][step % 2]
+with p.profile(schedule=schedule) as prof: steps(prof, 5)
+""",
+            None,
+            "RECORD RECORD_AND_SAVE NONE NONE NONE",
+        ),
+        # One profiler, started and stopped.
+        (
+            """
+prof = p.profile()
+for _ in range(3):
+    prof.start()
+    steps(prof, 2)
+    prof.stop()
+""",
+            None,
+            "RECORD RECORD",
+        ),
+    ],
+    ids=["called again", "for ever", "a function for ever", "started again"],
+)
+def test_of_a_phase_there_is_one_profile_and_it_is_whole(
+    under: Shim, program: str, window: dict[str, int] | None, states: str
+) -> None:
+    ran = record(under, program, windows={"decode": window}, phase="decode").untroubled()
+    assert ran.states() == states.split()
+    assert ran.profiles() == {"decode": 1}
+    (closed,) = [line for line in ran.said("closed") if line["complete"]]
+    assert os.path.isdir(closed["directory"])
 
 
 # --- not wanted ---

@@ -71,6 +71,23 @@ def recorded(ran: Ran) -> list[str]:
 # --- windows ---
 
 
+@pytest.mark.parametrize(
+    ("program", "made", "calls"),
+    [
+        ("", 0, {}),
+        ("for _ in range(3): model.generate(12, 0)", 0, {"prefill": 3}),
+        ("model.generate(12, 2)", 2, {"prefill": 1, "decode": 2}),
+    ],
+)
+def test_what_the_program_made_too_few_of_is_told(under: Shim, program: str, made: int, calls: dict[str, int]) -> None:
+    (short,) = generate(under, program).untroubled().said("short")
+    assert (short["phase"], short["made"], short["needed"], short["calls"]) == ("decode", made, 7, calls)
+
+
+def test_calls_that_are_only_watched_are_not_missed(under: Shim) -> None:
+    assert generate(under, "", step_on=[], watch=[FORWARD]).untroubled().said("short") == []
+
+
 def test_decode_steps_of_a_program_that_only_generates(under: Shim) -> None:
     ran = generate(under, "model.generate(12, 20)").untroubled()
     assert recorded(ran) == ["decode"]

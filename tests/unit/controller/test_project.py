@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from collect_remote.onhost import project, pythons
 from collect_remote.project import ProjectFacts, look, seen
 from collect_remote.request import Request
 from collect_remote.routes import choose, detect
-from collect_remote.shape import misfit
-from collect_remote.survey_shape import PROJECT
+from collect_remote.shape import Null, misfit
+from collect_remote.survey_shape import PROJECT, read
 
 WORDS = ("torch_npu.profiler", ".step(")
 PROFILED = "import torch_npu\nfrom lib.deep import helper\nprof = torch_npu.profiler.profile()\nprof.step()\n"
@@ -160,3 +161,56 @@ def test_a_script_that_is_not_there_is_named(command: list[str]) -> None:
     model = ModelSpec("m", None, "auto", {"project": "/w", "command": command})
     with pytest.raises(EnvironmentUnfit, match=r"there is no (\./)?gone\.(py|sh) in /w"):
         detect.find(model, ProjectFacts("/w", entries=("main.py",)))
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    written(tmp_path, main="import pipe\n")
+    os.mkfifo(tmp_path / "pipe.py")
+    os.mkfifo(tmp_path / "setup.sh")
+    answer = found(tmp_path, "python3", "main.py", files=("setup.sh",))
+    assert answer["entries"] == ["main.py"]
+    assert "pipe.py" not in answer["reached"]
+    assert not answer["texts"].get("setup.sh")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python3", "-m", "mine.train", "conf.py"],
+        ["python3", "-c", "import mine", "conf.py"],
+        ["mytool", "serve", "--config", "conf.py"],
+        ["python3", "main.py", "gone.py"],
+    ],
+)
+def test_what_need_not_be_a_script_is_not_looked_for(command: list[str]) -> None:
+    model = ModelSpec("m", None, "script", {"project": "/w", "command": command})
+    route, _ = detect.find(model, ProjectFacts("/w", entries=("main.py",)))
+    assert route.name == "script"
+
+
+@pytest.mark.parametrize(
+    "command", [["bash", "-c", "python3 main.py"], ["./tool"], ["python3", "-m", "installed"], ["bash", "run.sh"]]
+)
+def test_a_named_route_is_gone_where_nothing_was_seen_that_speaks_against_it(command: list[str]) -> None:
+    model = ModelSpec("m", None, "script", {"project": "/w", "command": command})
+    entries = tuple(word for word in command if word.endswith(".sh"))
+    facts = ProjectFacts("/w", entries=entries, reached=dict.fromkeys(entries, ()))
+    _, plan = choose.late(Request("h", "m", route="script"), model, facts)
+    assert plan.launch is not None
+    assert list(plan.launch.argv) == command
+    seen_one = ProjectFacts("/w", entries=(*entries, "main.py"), reached={"main.py": ()})
+    with pytest.raises(EnvironmentUnfit, match="no profiler of its own: main.py"):
+        choose.late(Request("h", "m", route="script"), model, seen_one)
+
+
+def test_what_a_host_names_its_files_is_fit_for_a_terminal() -> None:
+    """Lines and control characters in a name would be shown as the tool's own words; a text keeps its lines."""
+    name = "a\x1b[2J\nerror: b.py"
+    lists: dict[str, Any] = {"reached": {name: ["torch_npu.profiler", ".step("]}, "hits": {}, "versions": {}}
+    said = {"path": "/w\nx", "problem": "is\nodd", "program": None, "entries": [name], "texts": {name: "1\n2\x1b"}}
+    told = read(json.dumps({"project": {**said, **lists}}), {"project": PROJECT}, "h")
+    facts = seen(told["project"])
+    assert facts.entries[0].isprintable()
+    assert (facts.path, facts.problem) == ("/w x", "is odd")
+    assert (dict(facts.texts), set(facts.reached)) == ({facts.entries[0]: "1\n2 "}, set(facts.entries))
+    assert read('{"project": null}', {"project": Null(PROJECT)}, "h") == {"project": None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any, Callable, Dict, List, Optional
 
@@ -51,15 +52,25 @@ def schedule(profiler: Any, window: Dict[str, int]) -> Any:
     return profiler.schedule(**known(profiler.schedule, dict(numbers, repeat=1)))
 
 
-def remembered(of: Callable[[int], Any]) -> Callable[[int], Any]:
-    """A schedule that may be asked about a step twice: the program's own may count. It has no attributes, which
-    torch_npu would write into profiler_info.json."""
+def once(profiler: Any, of: Any) -> Any:
+    """The program's own schedule, for one window and no second: that would be another profile of the same phase.
+
+    torch_npu's is copied, for it writes its numbers into profiler_info.json. Of any other it would write what
+    attributes that has, so it gets none; and it may be asked about a step twice: the program's own may count.
+    """
+    if isinstance(profiler.schedule, type) and isinstance(of, profiler.schedule):
+        of = copy.copy(of)
+        of.repeat = 1
+        return of
     last: Dict[int, Any] = {}
+    ended = [False]
 
     def action(step: int) -> Any:
         if step not in last:
+            before = list(last.values())
+            ended[0] = ended[0] or any(getattr(one, "name", "") == "RECORD_AND_SAVE" for one in before)
             last.clear()
-            last[step] = of(step)
+            last[step] = profiler.ProfilerAction.NONE if ended[0] else of(step)
         return last[step]
 
     return action

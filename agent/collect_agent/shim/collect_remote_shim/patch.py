@@ -106,9 +106,7 @@ def scheduled(profiler: Any, request: Request, asked: Asked, schedule: Any) -> T
     window = request.windows.get(phase) if phase else None
     if window:
         return phase, arguments.schedule(profiler, window)
-    if isinstance(profiler.schedule, type) and isinstance(schedule, profiler.schedule):
-        return phase, schedule
-    return phase, arguments.remembered(schedule) if callable(schedule) else None
+    return phase, arguments.once(profiler, schedule) if callable(schedule) else None
 
 
 def made(profiler: Any, prof: Any, recording: Recording, said: Dict[str, Any]) -> None:

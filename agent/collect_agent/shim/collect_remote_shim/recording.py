@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from typing import Any, Callable, Dict, Optional, Set
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from . import device, places, receipts
 from .handlers import Asked
@@ -19,7 +19,8 @@ NONE, WARMUP, RECORD, SAVE = "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE"
 Original = Callable[[], Any]
 _numbers = itertools.count()
 _open: Set[str] = set()  # recordings of this process
-_closed: Set[str] = set()  # phases that it has recorded
+_closed: Set[str] = set()  # phases that it has recorded, whole: there is one profile of each
+_begun: Dict[str, List[str]] = {}  # by phase: what came of recordings that were not whole
 
 
 class WithoutComplaint(io.TextIOBase):
@@ -64,7 +65,7 @@ class Recording:
         """Find the rank, which may be known later than the profiler; whether it has changed."""
         before = getattr(self, "rank", None)
         self.rank, self.world = places.rank_and_world()
-        self.wanted = self.phase is not None and self.request.of_rank(self.rank)
+        self.wanted = self.phase is not None and self.phase not in _closed and self.request.of_rank(self.rank)
         return self.rank != before
 
     def tell(self) -> None:
@@ -153,10 +154,10 @@ class Recording:
         _open.discard(self.id)
         if self.thrown_away:
             return
-        _closed.add(str(self.phase))
         there = os.listdir(directory) if directory and os.path.isdir(directory) else None
         # torch_npu swallows what goes wrong when it stops; the last thing that it does then is this file.
         finished = any(name.startswith("profiler_info") for name in there or ())
+        self.settle(directory, complete and finished)
         receipts.say(
             "closed",
             id=self.id,
@@ -165,6 +166,17 @@ class Recording:
             complete=complete and finished,
             recompiles=device.compilations() - self.compiled_before,
         )
+
+    def settle(self, directory: Optional[str], whole: bool) -> None:
+        """A whole recording is the profile of its phase; what was begun before would be taken for another."""
+        begun = _begun.setdefault(str(self.phase), [])
+        if whole:
+            _closed.add(str(self.phase))
+            for earlier in begun:
+                shutil.rmtree(earlier, ignore_errors=True)
+            begun.clear()
+        elif directory:
+            begun.append(directory)
 
     # --- for windows of ours ---
 

@@ -33,7 +33,9 @@ class Steps:
     """One of a process. One profiler at a time; a call inside another, or in another thread meanwhile, is no step."""
 
     def __init__(self, request: Request) -> None:
-        self.wanted = [Wanted(Window(phase, numbers)) for phase, numbers in request.windows.items() if numbers]
+        windows = request.windows if request.step_on else {}
+        self.wanted = [Wanted(Window(phase, numbers)) for phase, numbers in windows.items() if numbers]
+        self.made: Dict[str, int] = {}  # calls by kind, while anything was wanted
         self.busy = self.heard = False
         self.open: Optional[Wanted] = None
         self.latest: Optional[Wanted] = None  # that was open
@@ -47,6 +49,7 @@ class Steps:
         if self.busy or not self.wanted or device.capturing():
             return None
         kind = call.phase or kind_of(args, kwargs)
+        self.made[kind] = self.made.get(kind, 0) + 1
         recorded = self.before(kind)
         self.busy = True
         return Begun(kind, recorded, time.perf_counter())
@@ -152,8 +155,8 @@ class Steps:
         for one in self.wanted:
             made = one.seen + (self.position if one is self.latest else 0)
             needed = one.window.before + len(one.window.kinds)
-            if 0 < made < needed:
-                receipts.say("short", phase=one.window.phase, made=made, needed=needed)
+            if made < needed:
+                receipts.say("short", phase=one.window.phase, made=made, needed=needed, calls=self.made)
 
     def program_ends(self) -> None:
         """The program ends: a window of which nothing is recorded was none."""

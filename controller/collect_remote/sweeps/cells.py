@@ -108,7 +108,9 @@ def model_digest(model: ModelSpec) -> str:
 
 
 def _own_adapter(model: ModelSpec) -> str:
-    """The text of a user's own; of others nothing."""
+    """The text of a user's own, the fallback's for a route; of others nothing."""
+    if model.fallback is not None:
+        return _own_adapter(model.fallback)
     adapter = model.adapter or ""
     return Path(adapter).read_text(encoding="utf-8", errors="replace") if adapter.endswith(".py") else ""
 

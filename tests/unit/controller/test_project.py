@@ -18,6 +18,7 @@ from collect_remote.request import Request
 from collect_remote.routes import choose, detect
 from collect_remote.shape import Null, misfit
 from collect_remote.survey_shape import PROJECT, read
+from collect_remote.sweeps import cells
 
 WORDS = ("torch_npu.profiler", ".step(")
 PROFILED = "import torch_npu\nfrom lib.deep import helper\nprof = torch_npu.profiler.profile()\nprof.step()\n"
@@ -214,3 +215,14 @@ def test_what_a_host_names_its_files_is_fit_for_a_terminal() -> None:
     assert (facts.path, facts.problem) == ("/w x", "is odd")
     assert (dict(facts.texts), set(facts.reached)) == ({facts.entries[0]: "1\n2 "}, set(facts.entries))
     assert read('{"project": null}', {"project": Null(PROJECT)}, "h") == {"project": None}
+
+
+def test_a_cell_is_another_when_the_fallbacks_own_adapter_is(tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    fallback = ModelSpec("m", str(own), None, {})
+    on = host(ModelSpec("m", None, "script", {"project": "/w", "command": ["x"]}, fallback))
+    digests = set()
+    for text in ("def load(d, o): ...\n", "def load(d, o): pass\n"):
+        own.write_text(text)
+        digests.add(cells.digest(on, Request("h", "m"), "tool"))
+    assert len(digests) == 2

@@ -49,7 +49,11 @@ def test_a_program_that_ends_too_early_tells_how_far_it_came(under, calls, made)
 
 def test_a_program_that_makes_enough_steps_tells_nothing_of_it(under):
     assert ran(under, "run(9, *[1] * 7)").said("short") == []
-    assert ran(under, "pass").said("short") == []
+
+
+def test_a_call_that_is_never_made_is_a_window_without_a_step(under):
+    (short,) = ran(under, "pass").said("short")
+    assert (short["made"], short["calls"]) == (0, {})
 
 
 def test_the_kinds_of_a_window_of_both(under):

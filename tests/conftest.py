@@ -21,7 +21,8 @@ ASCEND_VENV = Path(
 )
 
 
-# What CI has seen of its kind already: on the other runtime, or with the other transport.
+# What CI leaves to the whole run: it has seen their kind on the other runtime, with the other transport or in a simpler
+# case, and has a quarter of an hour.
 REPEATED = (
     "test_a_users_own_adapter[torch_npu]",
     "test_a_group_writable_umask_does_no_harm[torch_npu]",
@@ -112,6 +113,27 @@ REPEATED = (
     "test_a_module_runs_as_printed[torch_npu-training]",
     "test_one_phase_alone[prefill]",
     "test_the_real_torch_npu_and_torchrun",
+    "test_a_stranger_in_a_later_window_is_noticed_too",
+    "test_a_result_waits_until_it_is_fetched",
+    "test_a_running_one_is_never_removed",
+    "test_several_who_follow_a_run_learn_what_became_of_its_result",
+    "test_a_login_that_is_refused_for_a_while_is_no_end",
+    "test_the_id_is_told_where_stdout_takes_nothing",
+    "test_a_run_on_a_host_that_stays_away_is_brought_later",
+    "test_a_child_with_a_clean_environment_ends_with_a_good_run",
+    "test_an_engine_that_is_away_for_a_moment_costs_nothing",
+    "test_host_and_containers_never_get_the_same_device",
+    "test_what_stays_on_a_mount_belongs_to_its_owner",
+    "test_a_run_that_is_left_alone_waits_for_its_device",
+    "test_killed_at_any_moment_it_goes_on_where_it_was[load]",
+    "test_a_cell_that_stands_for_something_else_is_run_anew_and_the_old_result_is_kept",
+    "test_a_cluster_that_is_not_there",
+    "test_the_template_takes_over_on_all_hosts",
+    "test_a_lost_connection_to_one_of_them",
+    "test_training_with_mindspeed_over_two_hosts",
+    "test_a_job_that_goes_on_from_a_checkpoint",
+    "test_a_run_that_is_left_alone_and_one_that_is_stopped",
+    "test_a_dead_follower_is_replaced",
     "test_a_refused_login_and_a_slow_one",
     "test_a_diffusers_pipeline",
     "test_host_and_container_never_get_the_same_device",

@@ -36,3 +36,13 @@ class Collected:
 
 def level1(phase: str, ranks: int) -> list[tuple[str, int, str, str]]:
     return [(phase, rank, "Level1", "PipeUtilization") for rank in range(ranks)]
+
+
+def profiles(tool: Tool, outcome: Outcome) -> list[tuple[str, int | None, int]]:
+    """(phase, rank, steps) of every profile of a result that is valid."""
+    assert outcome.status == 0, outcome.err
+    manifest = json.loads((tool.directory / outcome.document["directory"] / "manifest.json").read_text())
+    assert manifest["verdict"] == "valid"
+    assert {profile["level"] for profile in manifest["profiles"]} == {"Level1"}
+    assert {profile["metrics"] for profile in manifest["profiles"]} == {"PipeUtilization"}
+    return sorted((one["phase"], one["rank"], len(one["steps"])) for one in manifest["profiles"])

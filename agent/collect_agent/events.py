@@ -121,9 +121,12 @@ class Voice:
     def say(self, stage: str, **fields: Any) -> None:
         os.write(self._pipe, (encode({"stage": stage, **fields}) + "\n").encode())
 
+    def say_of(self, rank: int, stage: str, **fields: Any) -> None:
+        self.say(stage, **fields, **({} if rank == self._lead else {"rank": rank}))
+
     def gate(self, stage: str, **fields: Any) -> None:
         for rank in self._gates:
-            self.say(stage, **fields, **({} if rank == self._lead else {"rank": rank}))
+            self.say_of(rank, stage, **fields)
         for descriptor in self._gates.values():
             os.read(descriptor, 1)
 
@@ -132,8 +135,10 @@ class Voice:
         (rank,) = self._gates
         if stage in GATES:
             self.gate(stage, **fields)
+        elif stage == "error":
+            self.say(stage, **fields, rank=rank)
         else:
-            self.say(stage, **fields, **({} if rank == self._lead and stage != "error" else {"rank": rank}))
+            self.say_of(rank, stage, **fields)
 
 
 def inherited_voice() -> Voice:

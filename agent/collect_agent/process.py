@@ -101,7 +101,7 @@ def of_run(run_id: str) -> List[int]:
         if fields is None:
             continue
         children.setdefault(int(fields[1]), []).append(pid)
-        if needle in _environment(pid):
+        if needle in environment(pid):
             found.append(pid)
     ours: Set[int] = set()
     while found:
@@ -174,7 +174,7 @@ def _stat(pid: int) -> Optional[List[str]]:
     return None if fields[0] in "ZX" else fields
 
 
-def _environment(pid: int) -> List[bytes]:
+def environment(pid: int) -> List[bytes]:
     """What the process was started with; nothing when it is another user's."""
     try:
         with open("/proc/{}/environ".format(pid), "rb") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from checkouts import CANN, checkout, digests, on, pyyaml
+from collected import profiles
 from harness import Tool, gone, one_error
 from simhost import SimHost
 
@@ -44,16 +44,6 @@ def recipes(host: Start, tool: Tool, tmp_path: Path) -> Callable[..., Recipes]:
         return Recipes(tool, host(env={**pyyaml(tmp_path), **options.pop("env", {})}, **options))
 
     return start
-
-
-def profiles(tool: Tool, outcome: Any) -> list[tuple[str, int | None, int]]:
-    """(phase, rank, steps) of every profile of a result that is valid."""
-    assert outcome.status == 0, outcome.err
-    manifest = json.loads((tool.directory / outcome.document["directory"] / "manifest.json").read_text())
-    assert manifest["verdict"] == "valid"
-    assert {profile["level"] for profile in manifest["profiles"]} == {"Level1"}
-    assert {profile["metrics"] for profile in manifest["profiles"]} == {"PipeUtilization"}
-    return sorted((one["phase"], one["rank"], len(one["steps"])) for one in manifest["profiles"])
 
 
 def written(before: dict[str, str], after: dict[str, str]) -> list[str]:

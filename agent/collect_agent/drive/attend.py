@@ -41,10 +41,10 @@ def attend(run: RunDir) -> int:
         with _alone(asked["directory"]), attendance.asked(config):
             attendance.wait("begun")
             for rank in attendance.ranks:
-                voice.say("warmup", **attendance.before(phase, rank), **_whose(rank, expected["ranks"]))
+                voice.say_of(rank, "warmup", **attendance.before(phase, rank))
             attendance.wait("ended")
         for rank in attendance.ranks:
-            voice.say("profile", **attendance.within(phase, steps, rank), **_whose(rank, expected["ranks"]))
+            voice.say_of(rank, "profile", **attendance.within(phase, steps, rank))
         voice.gate("recorded", window=phase)
     except Failure as failure:
         voice.say("error", **failure.to_json())
@@ -70,10 +70,6 @@ def _lock(descriptor: int, directory: str) -> None:
         raise troubles.JOB_BUSY(directory=directory) from None
     except OSError:
         return  # a file system without locks
-
-
-def _whose(rank: int, expected: "list[int]") -> Dict[str, int]:
-    return {} if rank == min(expected) else {"rank": rank}
 
 
 class Attendance:

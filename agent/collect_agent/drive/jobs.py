@@ -74,9 +74,8 @@ def noticed(directory: str, since: float) -> bool:
 
 def _looks(pid: int, directory: str) -> bool:
     """Whether the process `pid`, which may be another by now, has that directory in its environment."""
+    variables = dict(entry.partition(b"=")[::2] for entry in process.environment(pid))
     try:
-        with open("/proc/{}/environ".format(pid), "rb") as file:
-            variables = dict(entry.partition(b"=")[::2] for entry in file.read().split(b"\0"))
         told = os.fsdecode(variables.get(VARIABLE.encode(), b""))
         return bool(told) and os.path.samefile(os.path.join("/proc/{}/cwd".format(pid), told), directory)
     except OSError:

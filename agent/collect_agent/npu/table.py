@@ -31,6 +31,7 @@ _VALUE = re.compile(r"(?:[0-9]+|NA|-)\s*/\s*(?:[0-9]+|NA|-)(?!\S)|\S+")
 
 _PROCESS_CELL = re.compile(r" +(?:([0-9]{1,9})|NA|-) +")
 _BUS = re.compile(r"[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{2}){2}\.[0-9A-Fa-f]")
+_UNREAD = "a row of the process table cannot be read: {!r}"
 # From this driver on, 310P and 910A have the table of processes too; the boards with 310B never have it.
 _FIRST_WITH_PROCESSES = 24
 
@@ -100,6 +101,7 @@ class _Table:
     closed: bool = False
     doubts: Dict[Optional[_Key], str] = field(default_factory=dict)
     unreadable: List[str] = field(default_factory=list)
+    stray: str = ""  # the first unreadable row behind the last device: of the processes, when their heading is lost
     noise: List[str] = field(default_factory=list)
 
     def read(self, line: str) -> None:
@@ -153,7 +155,8 @@ class _Table:
             return CUT()
         if self.idle and key[0] not in self.idle and not any(npu == key[0] for npu, _ in self.processes):
             return self.doubts.get(key, UNSPOKEN())  # some versions never do of idle ones: 25.7
-        return self.doubts.get(key) or self.doubts.get(None, "")
+        stray = _UNREAD.format(self.stray) if self.stray and not self.process_width else ""
+        return self.doubts.get(key) or self.doubts.get(None, stray)
 
     def _lists_processes(self, device: Device) -> bool:
         """Whether npu-smi of this version, or an unknown one, prints a table of processes for a 310P or 910A."""
@@ -182,12 +185,14 @@ class _Table:
             self.upper = (line, device)
         else:
             self.unreadable.append(line)
+            self.stray = self.stray or line
 
     def _add(self, device: Device) -> None:
         key = (device.npu, device.chip)
         if key in self.devices:
             raise NpuSmiFormatError("the output of npu-smi lists {} twice".format(device.label))
         self.devices[key] = device
+        self.stray = ""
 
     def _lose_upper(self) -> None:
         """Give up a first line whose second one is lost: the two lines of a device are adjacent."""
@@ -207,7 +212,7 @@ class _Table:
         if key and process:
             self.processes.setdefault(key, []).append(process)
         else:
-            self.doubts[key] = "a row of the process table cannot be read: {!r}".format(line)
+            self.doubts[key] = _UNREAD.format(line)
 
 
 def _heading(first: List[str], second: List[str]) -> Optional[_Heading]:

@@ -181,6 +181,20 @@ def test_processes_are_found_below_a_lost_heading() -> None:
         assert [process.pid for process in parse_info(text).devices[0].processes] == [4711]
 
 
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.process])
+@pytest.mark.parametrize("heading", ["spoiled", "lost"])
+def test_a_row_that_looks_like_none_below_a_lost_heading_leaves_a_doubt(layout: Layout, heading: str) -> None:
+    """By its width it may be a device's: its holder would look idle where npu-smi is silent about idle devices."""
+    dies = [Die(0, processes=((70, "cat|tee", 102),)), Die(3, second=1, processes=((71, "sh", 103),))]
+    lines = info(layout, dies).splitlines()
+    text = "\n".join(line.replace("Process id", "Process i#") for line in lines)
+    if heading == "lost":
+        text = "\n".join(line for line in lines if "Process id" not in line)
+    first, second = parse_info(text).devices
+    assert first.processes or first.doubt
+    assert [process.pid for process in second.processes] == [71]
+
+
 @pytest.mark.parametrize(
     ("text", "quoted"),
     [

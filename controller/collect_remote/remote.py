@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .pour import Pour
     from .ssh_config import Hop
 
+_ENOUGH = 65536  # bytes
 _IMPORTED = threading.Event()  # paramiko and what needs it
 
 
@@ -155,17 +156,23 @@ def _greeted(channel: Channel) -> tuple[Channel, bytes]:
 
 
 def _since(channel: Channel) -> bytes:
-    """What has come of it meanwhile. Lost when that is its end, as of one that waited too long; it is closed then."""
+    """What has come of it meanwhile. Lost when that ends, as of one that waited too long; it is closed then.
+
+    One that prints without end is read no further than `_ENOUGH`: whether it has ended is not to be seen.
+    """
+    said = b""
     try:
-        if more := channel.read(0.0):
-            return more
+        while len(said) < _ENOUGH:
+            more = channel.read(0.0)
+            if not more:
+                raise Lost("it has ended")
+            said += more
     except TimeoutError:
-        return b""
+        pass
     except BaseException:
         channel.close()
         raise
-    channel.close()
-    raise Lost("it has ended")
+    return said
 
 
 def _connect(host: Host) -> Connection:

@@ -161,7 +161,8 @@ def test_a_shell_that_is_ready_waits_as_long_as_it_takes(simhost: Start, entry: 
 
 
 def test_a_shell_that_was_ready_and_has_ended_is_replaced(simhost: Start, entry: Entry) -> None:
-    host = simhost(rc="echo $$ >> $HOME/logins\n")
+    """Whether it still speaks when it was last heard, or has said its last since."""
+    host = simhost(rc="echo first; sleep 0.3; echo last; echo $$ >> $HOME/logins\n")
     with Remote(entry(host)) as remote:
         remote.prepare()
         until(lambda: (host.home / "logins").exists() and (host.home / "logins").read_text().endswith("\n"))

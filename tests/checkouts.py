@@ -11,9 +11,9 @@ from pathlib import Path
 import yaml
 
 from collect_remote.inventory import ModelSpec
-from collect_remote.onhost import facts, project
-from collect_remote.project import ProjectFacts, seen
 from collect_remote.routes.choose import wanted
+from collect_remote.survey.onhost import facts, project
+from collect_remote.survey.project import ProjectFacts, seen
 from simhost import SimHost
 
 MINIATURES = Path(__file__).resolve().parent / "miniatures"

@@ -2,7 +2,7 @@
 
 The prose between them is the page's own. A part begins with a line that says where it comes from:
 
-    <!-- from collect_remote.shell, exit 3 -->     kinds of trouble: those of a table that end with this exit code
+    <!-- from collect_remote.ssh.shell, exit 3 --> kinds of trouble: those of a table that end with this exit code
     <!-- from the errors, exit 3 -->               what an error falls back to that is of no kind of its own
     <!-- from the checks of the doctor -->, <!-- from the checks of a profile -->, <!-- from the messages -->,
     <!-- from the reasons -->
@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "controller"))
 from collect_agent import failure
 from collect_agent.npu import reasons
 from collect_agent.validate import CHECKS, MESSAGES, TREE_CHECKS
-from collect_remote import doctor, errors
-from collect_remote.checks import Subject, connection, container, devices, models, output, software
+from collect_remote import errors
+from collect_remote.checks import Subject, connection, container, devices, doctor, models, output, software
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "troubleshooting.md"
 PART = re.compile(r"(<!-- from (.+?) -->\n).*?(<!-- end -->\n)", re.DOTALL)

@@ -27,7 +27,7 @@ def meet(run: RunDir, number: int, port: int) -> None:
 
 
 class Meetings:
-    """Those of one run. `node`: its place in the job (`collect_remote.launch`), None of one that waits for nobody."""
+    """Those of one run. `node`: its place in the job, as its plan says; None of one that waits for nobody."""
 
     def __init__(self, run: RunDir, node: Optional[Dict[str, Any]], tell: Callable[..., Any]) -> None:
         self._run, self._node, self._tell = run, node, tell

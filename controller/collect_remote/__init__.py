@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .cancel import Cancel
-    from .devices import Device, Verdict
+    from .collection.manage import Cleaned, attach, clean, runs, stop
+    from .collection.pipeline import Preview, collect, deploy_agent, devices, new_run_id, preview, start
+    from .collection.run import Run
+    from .collection.wire import Listed
     from .errors import CollectError
     from .inventory import Host, Inventory, ModelSpec
     from .inventory import load as load_inventory
-    from .job import collect_job, preview_job
-    from .manage import Cleaned, attach, clean, runs, stop
-    from .pipeline import Preview, collect, deploy_agent, devices, new_run_id, preview, start
-    from .profile import Profile
+    from .nodes.job import collect_job, preview_job
+    from .npus.judged import Device, Verdict
     from .request import Request
-    from .run import Run
+    from .results.profile import Profile
     from .sweeps.cells import Outcome
     from .sweeps.plan import cells_of
     from .sweeps.schedule import Limits
     from .sweeps.whole import Sweep, sweep
     from .sweeps.work import Task, perform
-    from .wire import Listed
 
 __version__ = "0.1.0"
 __all__ = [
@@ -69,23 +69,24 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("Device", "Verdict"), "devices"),
-    **dict.fromkeys(("Host", "Inventory", "ModelSpec"), "inventory"),
-    **dict.fromkeys(("Preview", "collect", "deploy_agent", "devices", "new_run_id", "preview", "start"), "pipeline"),
-    **dict.fromkeys(("collect_job", "preview_job"), "job"),
-    **dict.fromkeys(("Cleaned", "attach", "clean", "runs", "stop"), "manage"),
+    **dict.fromkeys(("Device", "Verdict"), "npus.judged"),
+    **dict.fromkeys(("Host", "Inventory", "ModelSpec", "load_inventory"), "inventory"),
+    **dict.fromkeys(
+        ("Preview", "collect", "deploy_agent", "devices", "new_run_id", "preview", "start"), "collection.pipeline"
+    ),
+    **dict.fromkeys(("Cleaned", "attach", "clean", "runs", "stop"), "collection.manage"),
+    **dict.fromkeys(("collect_job", "preview_job"), "nodes.job"),
     **dict.fromkeys(("Sweep", "sweep"), "sweeps.whole"),
     **dict.fromkeys(("Task", "perform"), "sweeps.work"),
     "Cancel": "cancel",
-    "Limits": "sweeps.schedule",
-    "Outcome": "sweeps.cells",
-    "Listed": "wire",
-    "cells_of": "sweeps.plan",
-    "Profile": "profile",
-    "Run": "run",
     "CollectError": "errors",
+    "Limits": "sweeps.schedule",
+    "Listed": "collection.wire",
+    "Outcome": "sweeps.cells",
+    "Profile": "results.profile",
     "Request": "request",
-    "load_inventory": "inventory",
+    "Run": "collection.run",
+    "cells_of": "sweeps.plan",
 }
 
 

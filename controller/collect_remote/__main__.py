@@ -2,7 +2,7 @@
 
 import sys
 
-from .cli import run
+from .cli.main import run
 
 status = run()
 # Python notes an interrupt that leaves the text of an `exec` (dataclasses are made so), though it was answered, and

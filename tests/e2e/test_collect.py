@@ -299,7 +299,7 @@ def test_json_is_the_only_thing_on_stdout(host: Start, tool: Tool) -> None:
 
 def test_help_needs_nothing_heavy() -> None:
     code = (
-        "import sys; from collect_remote.cli import main\n"
+        "import sys; from collect_remote.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "print([m for m in ('paramiko', 'yaml', 'tqdm') if m in sys.modules])"

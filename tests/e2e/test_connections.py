@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from collect_remote.inventory import load
-from collect_remote.remote import Remote
+from collect_remote.ssh.remote import Remote
 from harness import COLLECT_REMOTE, Tool, one_error
 from sessions import needs_sshd
 from simhost import SimHost, keys
@@ -662,7 +662,8 @@ def test_an_archive_that_is_here_is_not_brought_again_when_its_log_was_cut_off(h
 
 
 def test_nothing_is_imported_that_is_not_used(host: Start, tool: Tool, client_home: Path) -> None:
-    watch = "import sys; from collect_remote.cli import main; sys.exit(main(sys.argv[1:]) or 'paramiko' in sys.modules)"
+    run = "import sys; from collect_remote.cli.main import main; failed = main(sys.argv[1:])"
+    watch = f"{run}; sys.exit(failed or 'paramiko' in sys.modules)"
     Reach(tool, "openssh", client_home).entry(host())
     done = subprocess.run(
         [sys.executable, "-c", watch, *DRY_RUN],

@@ -97,10 +97,11 @@ def test_a_killed_client_of_the_engine_costs_nothing(ascend: SimHost, tool: Tool
 LOGIN_BYTES = 6000  # the first login is through by then; one that fails is told and not persisted in
 IMPATIENT = """
 import sys
-import collect_remote.launch, collect_remote.cli
-collect_remote.launch.ORPHAN_S = 2.0
-collect_remote.launch.ORPHAN_SLACK_S = 1.0
-sys.exit(collect_remote.cli.main(sys.argv[1:]))
+from collect_remote.cli.main import main
+from collect_remote.collection import launch
+launch.ORPHAN_S = 2.0
+launch.ORPHAN_SLACK_S = 1.0
+sys.exit(main(sys.argv[1:]))
 """
 
 

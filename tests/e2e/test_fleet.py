@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from collect_remote import parallel
-from collect_remote.devices import Wish
-from collect_remote.doors import AT_A_DOOR
-from collect_remote.fleet import Answer, Fleet
 from collect_remote.inventory import Host, load
+from collect_remote.npus.fleet import Answer, Fleet
+from collect_remote.npus.judged import Wish
+from collect_remote.ssh.doors import AT_A_DOOR
 from simhost import SimHost, keys
 from simhost.link import Link
 from simhost.strangers import silent_server, web_server

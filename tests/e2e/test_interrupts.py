@@ -149,10 +149,11 @@ def begin_llama(tool: Tool, until: str) -> tuple[subprocess.Popen[str], str]:
 
 IMPATIENT = """
 import sys
-import collect_remote.launch, collect_remote.cli
-collect_remote.launch.ORPHAN_S = 2.0
-collect_remote.launch.ORPHAN_SLACK_S = 1.0
-sys.exit(collect_remote.cli.main(sys.argv[1:]))
+from collect_remote.cli.main import main
+from collect_remote.collection import launch
+launch.ORPHAN_S = 2.0
+launch.ORPHAN_SLACK_S = 1.0
+sys.exit(main(sys.argv[1:]))
 """
 
 

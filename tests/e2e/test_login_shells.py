@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from collect_remote import load_inventory, shell
+from collect_remote import load_inventory
 from collect_remote.errors import CollectError, EnvironmentUnfit, LoginHangs
-from collect_remote.remote import Remote
-from collect_remote.survey import Facts, survey
+from collect_remote.ssh import shell
+from collect_remote.ssh.remote import Remote
+from collect_remote.survey.survey import Facts, survey
 from harness import Tool, gone, one_error
 from sessions import needs_sshd, shells
 from simhost import SimHost

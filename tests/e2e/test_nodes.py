@@ -436,7 +436,7 @@ def test_what_cannot_be_stored_here_stays_on_the_hosts(
     def full(*_: Any) -> None:
         raise StorageError("the disk is full", "free some space")
 
-    monkeypatch.setattr("collect_remote.job.merge", full)
+    monkeypatch.setattr("collect_remote.nodes.job.merge", full)
     with pytest.raises(StorageError, match="the disk is full") as caught:
         collect_job(request, known)
     kept = re.findall(r"`collect-remote attach (\S+) --host (\S+)` brings it", caught.value.remedy)
@@ -456,7 +456,7 @@ def test_what_is_no_valid_whole_is_removed_from_the_hosts(
     def refuse(*_: Any) -> None:
         raise ProfileInvalid("it is no whole")
 
-    monkeypatch.setattr("collect_remote.job.merge", refuse)
+    monkeypatch.setattr("collect_remote.nodes.job.merge", refuse)
     with pytest.raises(ProfileInvalid):
         collect_job(request, known)
     assert_clean(*hosts)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collect_remote import deploy
+from collect_remote.collection import deploy
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -42,7 +42,7 @@ def test_nothing_but_our_packages_is_installed(wheel: Path) -> None:
 
 def test_the_installed_wheel_builds_the_same_agent(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
-    code = "from collect_remote import deploy; print(deploy.__file__, deploy.build().name)"
+    code = "from collect_remote.collection import deploy; print(deploy.__file__, deploy.build().name)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

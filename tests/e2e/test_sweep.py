@@ -21,8 +21,8 @@ import pytest
 
 from collect_agent.archive import check_archive
 from collect_remote import Cancel, Limits, Profile, Request, cells_of, load_inventory, sweep
+from collect_remote.collection.pipeline import new_run_id
 from collect_remote.errors import Interrupted
-from collect_remote.pipeline import new_run_id
 from collect_remote.sweeps import live, whole
 from collect_remote.sweeps.engines import Elsewhere
 from collect_remote.sweeps.work import Task, perform

@@ -19,7 +19,7 @@ from collect_agent.presence import tell
 from collect_agent.rundir import ARCHIVE, ID, PARTIAL
 from collect_agent.validate.registry import FAIL, NA, PASS, UNPROVEN, WARN
 from collect_agent.validate.sources import PHASES
-from collect_remote import merge
+from collect_remote.nodes import merge
 from collect_remote.request import AIC_METRICS, EXPORTS
 from collect_remote.request import PHASES as ASKED
 

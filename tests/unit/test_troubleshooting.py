@@ -21,11 +21,12 @@ from collect_agent import failure, remedies, template, troubles
 from collect_agent.npu import failures, reasons
 from collect_agent.npu.failures import NpuSmiError
 from collect_agent.validate import CHECKS, MESSAGES, TREE_CHECKS, explain
-from collect_remote import errors, say
+from collect_remote import errors
 from collect_remote.checks import failed, passed_on
 from collect_remote.checks.software import MSPROF
+from collect_remote.cli import say
+from collect_remote.collection.host_entries import HOST_ENTRIES
 from collect_remote.errors import CollectError, EnvironmentUnfit, NoFreeDevice
-from collect_remote.host_entries import HOST_ENTRIES
 from troubleshooting_page import Trouble
 
 PAGE = troubleshooting_page.PAGE.read_text(encoding="utf-8")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..devices import Wish
-from ..estimate import LEAST, Need
 from ..inventory import ModelSpec
-from ..survey import Facts
+from ..npus.judged import Wish
+from ..survey.survey import Facts
 from . import connection, container, devices, models, output, software
 from .check import Check, Subject, Verdict, failed, ok, passed_on, warned
+from .estimate import LEAST, Need
 
 __all__ = [
     "Check",

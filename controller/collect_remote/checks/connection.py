@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import AuthError, CollectError
-from ..transports import Login
+from ..ssh.transports import Login
 from .check import Check, Subject, ok, passed_on, warned
 
 SLOW_S = 5.0  # for login scripts, which every command waits for

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ..containers import Box
 from ..errors import EnvironmentUnfit
-from ..survey import Facts
-from ..survey_troubles import OLDEST_PYTHON
+from ..survey.survey import Facts
+from ..survey.troubles import OLDEST_PYTHON
 from .check import Check, Subject, failed, ok
 
 CONTAINER = Subject(

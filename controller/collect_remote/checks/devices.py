@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..devices import Wish, groups, verdicts
 from ..errors import CollectError
-from ..survey import Facts
+from ..npus.judged import Wish, groups, verdicts
+from ..survey.survey import Facts
 from .check import Check, Subject, ok, passed_on
 
 DEVICES = Subject(

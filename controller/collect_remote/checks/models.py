@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import EnvironmentUnfit
 from ..inventory import ModelSpec
-from ..survey import Facts
+from ..survey.survey import Facts
 from .check import Check, Subject, failed, ok
 
 PACKAGES = ("transformers", "diffusers")  # that adapters of the same name import

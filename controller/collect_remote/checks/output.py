@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from ..errors import CollectError, EnvironmentUnfit, StorageError
-from ..estimate import Need
-from ..survey import Facts
+from ..survey.survey import Facts
 from .check import Check, Subject, failed, ok, warned
+from .estimate import Need
 
 ACCEPTED = re.compile(r"[A-Za-z0-9_./-]+")  # by every release of the profiler and of msprof
 NETWORK = re.compile(r"nfs|cifs|smb|9p|afs|ceph|lustre|gpfs|glusterfs|beegfs|panfs|fuse\.(?!overlay)")

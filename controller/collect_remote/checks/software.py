@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import compatibility
-from ..compatibility import Fit
 from ..errors import EnvironmentUnfit
-from ..survey import Facts
+from ..survey.survey import Facts
+from . import compatibility
 from .check import Check, Subject, failed, ok, warned
+from .compatibility import Fit
 
 FIRST_BYTES = 80
 _NAME_SETUP = "name the toolkit's set_env.sh under `setup` in the inventory"

@@ -11,15 +11,15 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from .. import shell
-from ..environment import PLAIN_SHELL
 from ..inventory import Host
+from ..ssh import shell
+from ..survey.environment import PLAIN_SHELL
 from . import find, says
 from .box import Box
 
 if TYPE_CHECKING:
-    from ..remote import Remote
-    from ..stream import Stream
+    from ..ssh.remote import Remote
+    from ..ssh.stream import Stream
 
 KEPT = (
     *("run_id", "wish", "groups", "refused", "visible_devices", "container"),

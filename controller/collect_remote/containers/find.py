@@ -6,11 +6,12 @@ import shlex
 
 from collect_agent.events import MARK
 
-from .. import probe, shell
-from ..environment import PLAIN_SHELL
 from ..inventory import Host
 from ..inventory.values import RUNTIMES
-from ..survey_script import DEFAULT_WORKDIR, INTERPRETERS
+from ..ssh import shell
+from ..survey import probe
+from ..survey.environment import PLAIN_SHELL
+from ..survey.script import DEFAULT_WORKDIR, INTERPRETERS
 
 LABEL = "label:"
 

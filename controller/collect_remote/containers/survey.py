@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ..inventory import Host
-from ..survey_shape import INSPECTED, OUTSIDE, read
-from ..survey_troubles import NO_HOST_PYTHON, OLD_HOST_PYTHON
+from ..survey.shape import INSPECTED, OUTSIDE, read
+from ..survey.troubles import NO_HOST_PYTHON, OLD_HOST_PYTHON
 from . import box, find, says
 from .box import Box
 

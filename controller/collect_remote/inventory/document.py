@@ -16,7 +16,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.reader import ReaderError
 
-from collect_remote.errors import InventoryError
+from ..errors import InventoryError
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = f"{_TAG}merge"

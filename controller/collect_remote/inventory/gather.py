@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from collect_remote.errors import InventoryError
-
+from ..errors import InventoryError
 from . import groups, variables
 from .beside import Beside, read_beside
 from .document import read

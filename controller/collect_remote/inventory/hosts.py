@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collect_remote.errors import UsageError
-
+from ..errors import UsageError
 from .patterns import select
 from .words import suggestion
 

@@ -7,8 +7,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import translate
 
-from collect_remote.errors import UsageError
-
+from ..errors import UsageError
 from .words import suggestion
 
 Groups = Mapping[str, Sequence[str]]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from collect_remote.errors import InventoryError
+from ..errors import InventoryError
 
 # In the order in which they are looked for; without an extension first.
 EXTENSIONS = ("", ".yml", ".yaml", ".json")

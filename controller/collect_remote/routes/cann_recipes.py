@@ -15,8 +15,8 @@ from typing import Any
 from ..errors import UsageError
 from ..inventory import ModelSpec
 from ..inventory.options import one_of, text
-from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from ..survey.project import ProjectFacts, Wants
 from . import recipes_yaml
 from .plan import Launch, Named, Plan, driven
 from .recipes_checkout import ENGINE, LAUNCHER, PROFILERS, RUNNER, SET_ENV, check, config_of, own_loop_of, said

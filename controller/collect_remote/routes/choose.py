@@ -6,8 +6,8 @@ import dataclasses
 
 from ..errors import CollectError, EnvironmentUnfit, ProfileInvalid, RunFailed, UsageError
 from ..inventory import Host, ModelSpec
-from ..project import ProjectFacts, look
 from ..request import Request, Window, window
+from ..survey.project import ProjectFacts, look
 from . import AUTO, TEMPLATE, detect, routes, template
 from .plan import Plan
 from .route import Match, Route

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
-from ..project import ProjectFacts, Wants
+from ..survey.project import ProjectFacts, Wants
 from . import AUTO, routes
 from .route import Match, Route
 

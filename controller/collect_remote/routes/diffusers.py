@@ -7,8 +7,8 @@ from typing import Any
 
 from ..inventory import ModelSpec
 from ..inventory.options import call
-from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from ..survey.project import ProjectFacts, Wants
 from .plan import Launch, Plan, driven
 from .route import Match, Route
 

@@ -10,8 +10,8 @@ import json
 from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
 from ..inventory.options import count
-from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from ..survey.project import ProjectFacts, Wants
 from .plan import Plan, expected
 from .route import Match, Route
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import EnvironmentUnfit
-from ..project import ProjectFacts
+from ..survey.project import ProjectFacts
 from .plan import Named
 
 COPY = "launch.sh"

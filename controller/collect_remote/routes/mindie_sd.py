@@ -11,8 +11,8 @@ from typing import Any
 from ..errors import EnvironmentUnfit
 from ..inventory import ModelSpec
 from ..inventory.options import calls
-from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from ..survey.project import ProjectFacts, Wants
 from .plan import Launch, Plan, driven
 from .route import Match, Route
 

@@ -11,8 +11,8 @@ from typing import Any
 from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
 from ..inventory.options import count
-from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from ..survey.project import ProjectFacts, Wants
 from .launch_script import number_of, program_of, with_arguments
 from .mindspeed_switches import DIALECTS, IMPORTS, PACKAGES, TOOLS, Dialect, dialect_of
 from .plan import Launch, Plan, driven

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..errors import EnvironmentUnfit
-from ..project import ProjectFacts
 from ..request import Request
+from ..survey.project import ProjectFacts
 from .plan import Named
 
 PACKAGES = ("mindspeed", "mindspeed_llm")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import EnvironmentUnfit, UsageError
-from ..project import ProjectFacts
+from ..survey.project import ProjectFacts
 
 LAUNCHER, SET_ENV = "executor/scripts/infer.sh", "executor/scripts/set_env.sh"
 ENGINE = "executor.core.engine.execution_engine:ExecutionEngine"

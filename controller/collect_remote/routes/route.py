@@ -8,8 +8,8 @@ from typing import Any
 
 from ..inventory import ModelSpec
 from ..inventory.options import Check
-from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from ..survey.project import ProjectFacts, Wants
 from .plan import Plan
 
 

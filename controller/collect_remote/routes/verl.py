@@ -9,8 +9,8 @@ from typing import Any
 
 from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
-from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from ..survey.project import ProjectFacts, Wants
 from . import verl_release
 from .launch_script import number_of, program_of, text_of, with_arguments
 from .plan import Launch, Plan, driven

@@ -8,8 +8,8 @@ from typing import Any
 from ..errors import UsageError
 from ..inventory import ModelSpec
 from ..inventory.options import count
-from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from ..survey.project import ProjectFacts, Wants
 from . import vllm_release, vllm_server
 from .plan import Launch, Plan, driven
 from .route import Match, Route

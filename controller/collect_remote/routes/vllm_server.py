@@ -9,8 +9,8 @@ from typing import Any
 
 from ..errors import EnvironmentUnfit, UsageError
 from ..inventory import ModelSpec
-from ..project import ProjectFacts
 from ..request import Request, Window
+from ..survey.project import ProjectFacts
 from . import vllm_release
 from .launch_script import Started, number_of, text_of, with_arguments
 from .plan import Launch, Named, Plan, driven

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..errors import EnvironmentUnfit
 from ..inventory import ModelSpec
-from ..project import ProjectFacts, Wants
 from ..request import Request, Window
+from ..survey.project import ProjectFacts, Wants
 from ..wrappers import SCENES, marker
 from .plan import Launch, Named, Plan, driven
 from .route import Match, Route

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..cli.progress import TITLES
 from ..errors import one_line
-from ..progress import TITLES
 from .cells import Progress
 
 WIDEST = 20  # column of names

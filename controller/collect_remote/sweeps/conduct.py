@@ -20,9 +20,9 @@ from typing import Protocol
 from collect_agent.events import Event
 
 from ..cancel import Cancel
+from ..collection.pipeline import new_run_id
 from ..errors import Interrupted, RunFailed, Trouble
 from ..inventory import Host
-from ..pipeline import new_run_id
 from . import schedule
 from .cells import Outcome, Progress
 from .engines import Engine

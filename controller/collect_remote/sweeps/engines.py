@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from collect_agent.events import Event
 from collect_agent.rundir import ARCHIVE
 
-from .. import growing, store, transfer
 from ..cancel import Cancel
+from ..collection import transfer
+from ..collection.wire import Sent
 from ..errors import CollectError, UnreachableError, UsageError, one_line
 from ..parallel import in_background
 from ..request import adapter_source
-from ..wire import Sent
+from ..results import growing, store
 from .cells import Outcome
 from .work import Task, ended, perform
 

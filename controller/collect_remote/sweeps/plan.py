@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import __version__, deploy
+from .. import __version__
+from ..collection import deploy
 from ..errors import UsageError
 from ..inventory import Host, Inventory
 from ..request import Request

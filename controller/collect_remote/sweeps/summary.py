@@ -14,8 +14,8 @@ from collect_agent.validate import aggregates, kernels, tables
 from collect_agent.validate.sources import PHASES
 
 from ..errors import ProfileInvalid, one_line
-from ..member import BRING_AGAIN, members
-from ..profile import Held, Profile, held
+from ..results.member import BRING_AGAIN, members
+from ..results.profile import Held, Profile, held
 from ..shape import Maybe, Null, misfit
 
 KINDS = (*(kind for kind in PHASES if kind != "both"), "request")  # of steps

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..cli.render import WIDEST
+from ..cli.say import page
 from ..errors import one_line
-from ..render import WIDEST
-from ..say import page
 from .cells import Progress
 from .peers import Finding
 from .report import counts, error, exit_code

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from collect_agent.events import Event
 
-from .. import manage
 from ..cancel import Cancel
+from ..collection import manage
+from ..collection.pipeline import collect, fall_back, fallback_id
 from ..errors import CollectError, ConnectError, Interrupted, ProfileInvalid, TransferError, internal
 from ..inventory import Host
-from ..pipeline import collect, fall_back, fallback_id
-from ..profile import Profile
 from ..request import Request
+from ..results.profile import Profile
 from ..routes.choose import model_of
 from .cells import Outcome
 from .summary import summarize, versions

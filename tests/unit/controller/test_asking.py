@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collect_remote.asking import ask
+from collect_remote.cli.asking import ask
 from collect_remote.errors import UsageError
 from collect_remote.inventory import ModelSpec
 from collect_remote.request import Request

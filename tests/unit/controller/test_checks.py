@@ -10,13 +10,15 @@ import pytest
 import troubleshooting_page
 from collect_agent.remedies import cann_error, find
 from collect_agent.template import device_error
-from collect_remote import checks, doctor_report, estimate
-from collect_remote.doctor import Report
+from collect_remote import checks
+from collect_remote.checks import estimate
+from collect_remote.checks.doctor import Report
+from collect_remote.checks.estimate import MIB, Need
+from collect_remote.cli import doctor_report
 from collect_remote.errors import EnvironmentUnfit, StorageError
-from collect_remote.estimate import MIB, Need
 from collect_remote.inventory import ModelSpec
 from collect_remote.request import Request, window
-from collect_remote.survey import Facts
+from collect_remote.survey.survey import Facts
 
 FIT = Facts(
     python="/usr/bin/python3",

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collect_remote.compatibility import (
-    PYTHONS,
-    RELEASES,
-    cann_pair,
-    driver_pair,
-    python_pair,
-    torch_pair,
-)
+from collect_remote.checks.compatibility import PYTHONS, RELEASES, cann_pair, driver_pair, python_pair, torch_pair
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from collect_agent.npu.judge import judge
-from collect_remote import device_table, errors, saved
-from collect_remote.cli import main
-from collect_remote.devices import Wish, out_of_reach
-from collect_remote.fleet import Answer, worst
+from collect_remote import errors
+from collect_remote.cli import device_table
+from collect_remote.cli.main import main
+from collect_remote.npus import saved
+from collect_remote.npus.fleet import Answer, worst
+from collect_remote.npus.judged import Wish, out_of_reach
 from npu_smi_tables import A2, A3, A5, MAPPING, P310, Die, dead_slot, info, listing, mapping, proc_mem, usages
 
 BUSY = Die(3, 1, 7, name="Ascend910", processes=((4711, "VLLMEngineCore", 9000),), memory=(12400, 65536))

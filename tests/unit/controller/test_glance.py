@@ -12,8 +12,8 @@ import pytest
 from collect_agent.events import MARK
 from collect_agent.npu.interpret import interpret
 from collect_agent.npu.look import look
-from collect_remote.glance import LONGEST_S, functions, understood
-from collect_remote.survey_script import FUNCTIONS
+from collect_remote.survey.glance import LONGEST_S, functions, understood
+from collect_remote.survey.script import FUNCTIONS
 from container_traces import TRACES
 from harness import gone
 from npu_smi_tables import LAYOUTS, MAPPING, Die, Layout, info, mapping

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from collect_remote.errors import UnreachableError
-from collect_remote.transports import handshake
-from collect_remote.transports.handshake import HungUp, NoBanner, Overheard, no_banner, offered, patiently
+from collect_remote.ssh.transports import handshake
+from collect_remote.ssh.transports.handshake import HungUp, NoBanner, Overheard, no_banner, offered, patiently
 
 
 @pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2p1\r\n", b"Keep out!\r\nSSH-1.99-Cisco\n", b"SSH-2.0-x\r\n\0\0"])

@@ -11,8 +11,8 @@ import paramiko
 import pytest
 
 from collect_remote.errors import HostKeyError
-from collect_remote.host_keys import Policy, matches
-from collect_remote.ssh_config import Hop
+from collect_remote.ssh.host_keys import Policy, matches
+from collect_remote.ssh.ssh_config import Hop
 
 
 @pytest.fixture

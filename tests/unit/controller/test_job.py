@@ -16,16 +16,16 @@ import results
 from collect_agent.rundir import ARCHIVE
 from collect_agent.validate import validate
 from collect_remote.cancel import Cancel
+from collect_remote.collection.pipeline import collect
+from collect_remote.collection.session import Log
 from collect_remote.errors import ProfileInvalid, TransferError, UsageError
 from collect_remote.inventory import ModelSpec
-from collect_remote.merge import Part, merge, merged
-from collect_remote.pipeline import collect
-from collect_remote.project import ProjectFacts
+from collect_remote.nodes.merge import Part, merge, merged
 from collect_remote.request import Request, window
 from collect_remote.routes import choose, detect, routes, template
 from collect_remote.routes.plan import DRIVE, Launch, Plan, driven
 from collect_remote.routes.route import Match, Route
-from collect_remote.session import Log
+from collect_remote.survey.project import ProjectFacts
 
 NODES = ("a", "b", "c")
 LLAMA = ModelSpec("llama", "llama", None, {})

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from collect_remote.errors import EnvironmentUnfit
-from collect_remote.project import ProjectFacts
 from collect_remote.routes.launch_script import Started, number_of, program_of, with_arguments
 from collect_remote.routes.plan import Named
+from collect_remote.survey.project import ProjectFacts
 
 PROGRAMS = r"(?:pretrain|train)\w*\.py"
 MORE = ("--profile", "--ranks", "0", "1", "--path", Named("{run}/own"))

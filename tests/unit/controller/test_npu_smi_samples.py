@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collect_remote.cli import main
+from collect_remote.cli.main import main
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "cases" / "npu-smi"
 ERRORS = {

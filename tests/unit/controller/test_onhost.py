@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from collect_remote.doctor import imported
-from collect_remote.onhost import facts, output, pythons, reader
-from collect_remote.probe import trial
+from collect_remote.checks.doctor import imported
+from collect_remote.survey.onhost import facts, output, pythons, reader
+from collect_remote.survey.probe import trial
 from pythons import others
 
 # --- the output directory ---------------------------------------------------------------------------------------------

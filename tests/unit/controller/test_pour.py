@@ -16,17 +16,17 @@ from pathlib import Path
 
 import pytest
 
-from collect_remote import deploy, transfer
 from collect_remote.cancel import Cancel
+from collect_remote.collection import deploy, transfer
+from collect_remote.collection.run import Run
+from collect_remote.collection.transfer import Sink, pull, verify
+from collect_remote.collection.wire import Sent
 from collect_remote.errors import LoginHangs, StorageError
 from collect_remote.inventory import Host
-from collect_remote.pour import Pour
-from collect_remote.remote import Remote
-from collect_remote.run import Run
-from collect_remote.stream import Stream
-from collect_remote.survey import survey
-from collect_remote.transfer import Sink, pull, verify
-from collect_remote.wire import Sent
+from collect_remote.ssh.pour import Pour
+from collect_remote.ssh.remote import Remote
+from collect_remote.ssh.stream import Stream
+from collect_remote.survey.survey import survey
 from harness import command_line, gone
 from sessions import needs_sshd
 from simhost import SimHost
@@ -233,7 +233,7 @@ def test_ctrl_c_leaves_what_is_good_and_nothing_on_the_host(lab: Lab) -> None:
 def test_a_login_that_hangs_leaves_nothing_in_the_file(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.archive.write_bytes(ARCHIVE[:MIB])
     lab.host.set_state(rc="echo Welcome; echo Which project?; sleep 30\n")
-    monkeypatch.setattr("collect_remote.shell.BEGIN_S", 1.0)
+    monkeypatch.setattr("collect_remote.ssh.shell.BEGIN_S", 1.0)
     with Remote(lab.entry(lab.host)) as remote, Sink(lab.place, lab.files, lambda _: None) as sink:
         run = Watched(deploy.Deployed(remote, lab.facts), RUN, 0.0)
         with pytest.raises(LoginHangs, match=r"Which project\?"):

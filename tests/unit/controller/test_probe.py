@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from collect_remote import deploy
-from collect_remote import probe as programs
+from collect_remote.collection import deploy
+from collect_remote.survey import probe as programs
 from harness import command_line, gone
 
 OTHERS = sorted(str(path) for path in (Path.home() / ".pyenv/versions").glob("*/bin/python"))

@@ -11,13 +11,13 @@ import pytest
 
 from collect_remote.errors import EnvironmentUnfit, UsageError
 from collect_remote.inventory import Host, ModelSpec
-from collect_remote.onhost import facts as program
-from collect_remote.onhost import project, pythons
-from collect_remote.project import ProjectFacts, look, seen
 from collect_remote.request import Request
 from collect_remote.routes import choose, detect
 from collect_remote.shape import Null, misfit
-from collect_remote.survey_shape import PROJECT, read
+from collect_remote.survey.onhost import facts as program
+from collect_remote.survey.onhost import project, pythons
+from collect_remote.survey.project import ProjectFacts, look, seen
+from collect_remote.survey.shape import PROJECT, read
 from collect_remote.sweeps import cells
 
 WORDS = ("torch_npu.profiler", ".step(")

@@ -18,9 +18,9 @@ import pytest
 
 from collect_remote.errors import EnvironmentUnfit, TransferError, UnreachableError
 from collect_remote.inventory import Host
-from collect_remote.remote import Remote
-from collect_remote.stream import Stream
-from collect_remote.tenacity import Tenacity
+from collect_remote.ssh.remote import Remote
+from collect_remote.ssh.stream import Stream
+from collect_remote.ssh.tenacity import Tenacity
 from sessions import needs_sshd, until
 from simhost import SimHost
 from simhost.link import Link
@@ -73,7 +73,7 @@ def test_a_login_shell_that_has_ended_before_it_gets_its_script(simhost: Start, 
 
 
 def test_a_question_on_standard_error_is_told(simhost: Start, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collect_remote.shell.BEGIN_S", 1.0)
+    monkeypatch.setattr("collect_remote.ssh.shell.BEGIN_S", 1.0)
     asks = "printf 'Which project? ' >&2; sleep 20\n"
     told = pytest.raises(UnreachableError, match=r"are not over after 1 s: .*Which project\?")
     with Remote(entry(simhost(rc=asks))) as remote, told:
@@ -157,7 +157,7 @@ def test_silence_and_an_end_that_does_not_come(simhost: Start, entry: Entry) -> 
 
 
 def test_a_script_that_takes_no_input(simhost: Start, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collect_remote.stream.SEND_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("collect_remote.ssh.stream.SEND_TIMEOUT_S", 0.5)
     takes_nothing = pytest.raises(UnreachableError, match=r"takes nothing for 0\.5 s")
     with Remote(entry(simhost())) as remote, remote.stream("sleep 20") as stream, takes_nothing:
         for _ in range(64):
@@ -302,7 +302,7 @@ def copied(stream: Stream, size: int) -> bytes:
 def test_the_window_grows_with_the_distance(simhost: Start, entry: Entry, transport: str) -> None:
     if transport == "openssh":
         pytest.skip("ssh's window cannot be chosen")
-    from collect_remote.transports.by_paramiko import ParamikoConnection
+    from collect_remote.ssh.transports.by_paramiko import ParamikoConnection
 
     host, windows = simhost(), {}
     for delay_s in (0.0, 0.012, 0.05):

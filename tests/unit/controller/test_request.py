@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from collect_remote.cli import main
+from collect_remote.cli.main import main
 from collect_remote.errors import UsageError
 from collect_remote.inventory import Host, ModelSpec, load
 from collect_remote.parallel import in_background

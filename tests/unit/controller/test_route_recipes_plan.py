@@ -14,11 +14,11 @@ import yaml
 from checkouts import MINIATURES, looked_at
 from collect_remote.errors import CollectError
 from collect_remote.inventory import ModelSpec
-from collect_remote.project import ProjectFacts
 from collect_remote.request import Request
 from collect_remote.routes import cann_recipes, choose
 from collect_remote.routes.plan import Plan
 from collect_remote.routes.recipes_yaml import ranks_and_nodes
+from collect_remote.survey.project import ProjectFacts
 
 RUN = "/data/run dir/20261129_104205_5f0c1e"
 LAUNCH = ["bash", "executor/scripts/infer.sh"]

@@ -12,10 +12,10 @@ import pytest
 from checkouts import MINIATURES, looked_at
 from collect_remote.errors import CollectError, EnvironmentUnfit, UsageError
 from collect_remote.inventory import ModelSpec
-from collect_remote.project import ProjectFacts
 from collect_remote.request import Request, window
 from collect_remote.routes import choose, mindie_sd
 from collect_remote.routes.plan import Plan
+from collect_remote.survey.project import ProjectFacts
 from collect_remote.wrappers import SCENES
 from collect_remote.wrappers.printed import module
 

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from collect_remote import shell
 from collect_remote.errors import CollectError, EnvironmentUnfit, LoginHangs
+from collect_remote.ssh import shell
 from sessions import shells
 
 SCRIPT = """

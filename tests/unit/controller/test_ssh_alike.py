@@ -12,7 +12,7 @@ import pytest
 
 from collect_remote.errors import ConnectError
 from collect_remote.parallel import at_once
-from collect_remote.ssh_alike import Answers, Said, Settings
+from collect_remote.ssh.ssh_alike import Answers, Said, Settings
 
 NAMES = ["npu1", "npu2", "npu33", "gate", "192.0.2.7", "NPU1", "10.1", "b", "a", "fd00::7"]
 SAID: list[Said] = [{}, {"-p": "22", "-l": "me"}, {"-l": "you", "-J": "bastion"}]

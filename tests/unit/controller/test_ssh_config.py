@@ -10,8 +10,8 @@ import pytest
 
 from collect_remote.errors import ConnectError
 from collect_remote.inventory import Host, load
-from collect_remote.ssh_config import resolve, resolve_jump, route
-from collect_remote.ssh_settings import understood
+from collect_remote.ssh.ssh_config import resolve, resolve_jump, route
+from collect_remote.ssh.ssh_settings import understood
 
 CONFIG = """
 Host npu
@@ -167,7 +167,7 @@ def test_ssh_is_not_waited_for_without_end(
 ) -> None:
     if settings == "no-ssh":
         pytest.skip("only ssh runs commands")
-    monkeypatch.setattr("collect_remote.ssh_settings.SSH_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("collect_remote.ssh.ssh_settings.SSH_TIMEOUT_S", 0.2)
     (client_home / ".ssh" / "config").write_text('Match exec "sleep 2"\n    Port 1\n')
     with pytest.raises(ConnectError, match="no answer within"):
         resolve(host(tmp_path, address="npu"))

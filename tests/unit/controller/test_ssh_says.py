@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from collect_remote.errors import AuthError, ConnectError, HostKeyError, UnreachableError
-from collect_remote.ssh_config import Hop
-from collect_remote.transports.ssh_says import agreed, complaint
+from collect_remote.ssh.ssh_config import Hop
+from collect_remote.ssh.transports.ssh_says import agreed, complaint
 
 HOP = Hop(
     name="npu",

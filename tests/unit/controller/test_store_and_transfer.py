@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collect_remote import growing, store
+from collect_remote.collection.transfer import Sink, verify
+from collect_remote.collection.wire import Sent
 from collect_remote.errors import StorageError, TransferError, UnreachableError, UsageError
-from collect_remote.transfer import Sink, verify
-from collect_remote.wire import Sent
+from collect_remote.results import growing, store
 
 RUN = "20261109_100000_abcdef"
 

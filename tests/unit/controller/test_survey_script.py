@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from collect_remote import environment
-from collect_remote.environment import kept, masked, restore
-from collect_remote.survey import cann_version
-from collect_remote.survey_script import FUNCTIONS, HANGS_S
+from collect_remote.survey import environment
+from collect_remote.survey.environment import kept, masked, restore
+from collect_remote.survey.script import FUNCTIONS, HANGS_S
+from collect_remote.survey.survey import cann_version
 from harness import gone
 
 OLD_TO_NEW = [

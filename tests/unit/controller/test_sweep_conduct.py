@@ -256,7 +256,7 @@ def test_an_executor_that_takes_nothing_any_more_is_told_of_every_cell(known: In
 
 
 def test_an_error_of_the_run_is_known_as_that() -> None:
-    from collect_remote.run import failed
+    from collect_remote.collection.run import failed
 
     error = failed({"error": {"kind": "StorageError", "message": "full", "remedy": ""}, "log": []})
     assert not ended(error, "a").left

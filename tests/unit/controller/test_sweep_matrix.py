@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collect_remote import commands
-from collect_remote.arguments import parser
+from collect_remote.cli import sweep_command
+from collect_remote.cli.arguments import parser
 from collect_remote.errors import UsageError
 from collect_remote.inventory import load
 from collect_remote.sweeps.cells import Cell
@@ -44,7 +44,7 @@ def cells(*words: str, matrix: str = "") -> tuple[Cell, ...]:
         Path("matrix.yaml").write_text(matrix)
         words = (*words, "--matrix", "matrix.yaml")
     options = parser().parse_args(["sweep", *words])
-    return commands._cells(options, load("inventory.yaml"))
+    return sweep_command._cells(options, load("inventory.yaml"))
 
 
 def keys(found: tuple[Cell, ...]) -> list[str]:
@@ -148,9 +148,9 @@ def test_many_cells_at_once_may_have_many_files_open() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
-        commands._open_files(1)
+        sweep_command._open_files(1)
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (128, before[1])
-        commands._open_files(40)
+        sweep_command._open_files(40)
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (384, before[1])
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

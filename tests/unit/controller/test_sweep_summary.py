@@ -294,7 +294,7 @@ def test_a_manifest_that_is_not_as_it_was_written(tmp_path: Path, change: dict[s
 
 
 def test_one_pass_over_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from collect_remote import member
+    from collect_remote.results import member
 
     walks = []
     walk = member.walk

@@ -10,9 +10,10 @@ import pytest
 
 import results
 from collect_agent.rundir import ARCHIVE, PARTIAL
-from collect_remote import Request, load_inventory, manage
+from collect_remote import Request, load_inventory
+from collect_remote.collection import manage
 from collect_remote.errors import CollectError, Interrupted, UnreachableError
-from collect_remote.store import MANIFEST
+from collect_remote.results.store import MANIFEST
 from collect_remote.sweeps import work
 from collect_remote.sweeps.work import Task, perform
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from collect_remote import agent_socket
 from collect_remote.errors import ConnectError, EnvironmentUnfit, UnreachableError
 from collect_remote.inventory import Host
-from collect_remote.remote import Remote
+from collect_remote.ssh import agent_socket
+from collect_remote.ssh.remote import Remote
 from sessions import needs_sshd, until
 from simhost import SimHost
 from simhost.link import Link

@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 
-from collect_remote import checks, doctor_report, errors, render
+from collect_remote import checks, errors
 from collect_remote.checks import software
-from collect_remote.cli import main
-from collect_remote.devices import Wish
-from collect_remote.doctor import Report, examine
-from collect_remote.fleet import Fleet, worst
-from collect_remote.progress import Bars, Plain, reporter
-from collect_remote.say import show
-from collect_remote.wire import Listed
+from collect_remote.checks.doctor import Report, examine
+from collect_remote.cli import doctor_report, render
+from collect_remote.cli.main import main
+from collect_remote.cli.progress import Bars, Plain, reporter
+from collect_remote.cli.say import show
+from collect_remote.collection.wire import Listed
+from collect_remote.npus.fleet import Fleet, worst
+from collect_remote.npus.judged import Wish
 
 EVENTS: list[dict[str, Any]] = [
     {"stage": "connect"},
@@ -151,7 +152,7 @@ def test_remedies_are_shown_for_what_did_not_pass() -> None:
 
 
 def test_a_bug_is_told_in_one_line_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("collect_remote.standalone.script", lambda phase: 1 / 0)
+    monkeypatch.setattr("collect_remote.cli.standalone.script", lambda phase: 1 / 0)
     assert main(["template", "--json"]) == 1
     said = capsys.readouterr()
     assert "error: internal error: ZeroDivisionError" in said.err

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collect_remote.collection.wire import Sent, checked_manifest, event, listed_runs, partial_manifest, sent_files
 from collect_remote.errors import ProfileInvalid, TransferError, from_agent, one_line
-from collect_remote.wire import Sent, checked_manifest, event, listed_runs, partial_manifest, sent_files
 
 DIGEST = "0" * 64
 GOOD = [

@@ -3,6 +3,6 @@
 
 import sys
 
-from collect_remote.cli import run
+from collect_remote.cli.main import run
 
 sys.exit(run())

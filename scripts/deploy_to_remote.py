@@ -4,7 +4,8 @@
 import sys
 
 try:
-    from collect_remote import pipeline, script
+    from collect_remote.cli import script
+    from collect_remote.collection import pipeline
 except ImportError as error:
     sys.exit(f"error: collect-remote is not installed for {sys.executable}: {error}\n  try: pip install .")
 

@@ -4,8 +4,9 @@
 import sys
 
 try:
-    from collect_remote import pipeline, script
-    from collect_remote.devices import Wish, groups
+    from collect_remote.cli import script
+    from collect_remote.collection import pipeline
+    from collect_remote.npus.judged import Wish, groups
 except ImportError as error:
     sys.exit(f"error: collect-remote is not installed for {sys.executable}: {error}\n  try: pip install .")
 

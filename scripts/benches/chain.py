@@ -19,11 +19,13 @@ from pathlib import Path
 import collect_agent
 from collect_agent import process
 from collect_agent.rundir import RunDir
-from collect_remote import Request, bring, pipeline, store
-from collect_remote.deploy import Deployed
-from collect_remote.remote import Remote
-from collect_remote.run import Run
-from collect_remote.session import Log
+from collect_remote import Request
+from collect_remote.collection import bring, pipeline
+from collect_remote.collection.deploy import Deployed
+from collect_remote.collection.run import Run
+from collect_remote.collection.session import Log
+from collect_remote.results import store
+from collect_remote.ssh.remote import Remote
 from simhost import SimHost
 
 from . import made

@@ -19,11 +19,12 @@ from pathlib import Path
 
 import yaml
 
-from collect_remote import Host, Request, load_inventory, pipeline, transfer
-from collect_remote.deploy import Deployed
-from collect_remote.remote import Remote
-from collect_remote.run import Run
-from collect_remote.wire import Sent
+from collect_remote import Host, Request, load_inventory
+from collect_remote.collection import pipeline, transfer
+from collect_remote.collection.deploy import Deployed
+from collect_remote.collection.run import Run
+from collect_remote.collection.wire import Sent
+from collect_remote.ssh.remote import Remote
 from simhost import SimHost
 from simhost.link import Link
 

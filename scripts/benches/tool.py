@@ -22,10 +22,12 @@ from pathlib import Path
 
 import yaml
 
-from collect_remote import Request, launch, load_inventory, pipeline, shell
-from collect_remote.deploy import Deployed
-from collect_remote.remote import Remote
-from collect_remote.run import Run
+from collect_remote import Request, load_inventory
+from collect_remote.collection import launch, pipeline
+from collect_remote.collection.deploy import Deployed
+from collect_remote.collection.run import Run
+from collect_remote.ssh import shell
+from collect_remote.ssh.remote import Remote
 from simhost import SimHost
 from simhost.link import Link
 

@@ -19,7 +19,9 @@ from simhost.link import Link
 Start = Callable[..., SimHost]
 ANY_SIZE = """
 import sys
-from collect_remote import cli, pour, transfer
+from collect_remote.cli.main import main
+from collect_remote.collection import transfer
+from collect_remote.ssh import pour
 
 class Watched(pour.Pour):
     def go(self):
@@ -28,7 +30,7 @@ class Watched(pour.Pour):
             file.write("once ")
 
 transfer.POURED_BYTES, pour.Pour = 1, Watched
-sys.exit(cli.main())
+sys.exit(main())
 """
 NOISE = "echo Welcome; echo Welcome >&2; read -r answer; printf 'half a line'\n"
 

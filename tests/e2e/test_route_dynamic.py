@@ -34,13 +34,20 @@ class Job:
         settings = f"PROF_CONFIG_PATH={directory} {ranked}"
         command = f". {CANN}/set_env.sh; exec env {settings} dynamic/train.sh {words} >{self._log} 2>&1"
         self._process = subprocess.Popen([host.session], env={"SSH_ORIGINAL_COMMAND": command})
-        wait_for(lambda: self.reached(0))
+        wait_for(lambda: self.reached(0) and self._is_asked)
         (log,) = directory.glob("log/dp_*" if rank is None else f"log/dp_*_rank_{rank}.log")
         self.pid = int(log.name.split("_")[-3])
 
     @property
     def state(self) -> tuple[bytes, float]:
         return self.file.read_bytes(), self.file.stat().st_mtime
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether torch_npu's helper has written its file, whole."""
+        with suppress(FileNotFoundError, json.JSONDecodeError):
+            return bool(json.loads(self.file.read_text()))
+        return False
 
     @property
     def runs(self) -> bool:

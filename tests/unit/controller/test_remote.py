@@ -320,7 +320,7 @@ SURVIVE = """
 import sys, time
 from pathlib import Path
 from collect_remote.inventory import load
-from collect_remote.remote import Remote
+from collect_remote.ssh.remote import Remote
 with Remote(load(Path(sys.argv[1])).host("ascend01")) as remote:
     with remote.stream("echo begun; read -r word; echo $word") as stream:
         lines = stream.lines(20)
@@ -349,7 +349,7 @@ LEAVE_IT_OPEN = """
 import sys, time
 from pathlib import Path
 from collect_remote.inventory import load
-from collect_remote.remote import Remote
+from collect_remote.ssh.remote import Remote
 remote = Remote(load(Path(sys.argv[1])).host("ascend01"))
 remote.open()
 stream = remote.stream("echo begun; sleep 60")

@@ -8,9 +8,9 @@ from typing import Any
 from collect_agent.npu.device import INFO
 from collect_agent.npu.judge import Verdict
 
+from ..columns import aligned
 from ..errors import CollectError
 from ..npus.fleet import Answer
-from .render import WIDEST
 
 _HEADING = ("NPU", "CHIP", "LOGIC", "NAME", "HEALTH", "UTIL", "MEMORY (MB)", "")
 
@@ -58,11 +58,7 @@ def text(answers: Sequence[Answer]) -> str:
         if answer.error is None:
             free = sum(verdict.free for verdict in answer.verdicts)
             rows = [_HEADING, *(_row(verdict) for verdict in answer.verdicts)]
-            widths = [min(WIDEST, max(map(len, column))) for column in list(zip(*rows, strict=True))[:-1]]
-            lines = [f"{answer.host}: {free} of {len(answer.verdicts)} free"]
-            for *cells, why in rows:
-                padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-                lines.append(f"  {'  '.join(padded)}  {why}".rstrip())
+            lines = [f"{answer.host}: {free} of {len(answer.verdicts)} free", *(f"  {line}" for line in aligned(rows))]
             blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..columns import aligned
 from ..inventory import Host, Inventory
 from ..survey.environment import masked
-from .render import WIDEST
 
 if TYPE_CHECKING:
     from ..inventory.document import Node
@@ -67,7 +67,7 @@ def overview_text(document: Mapping[str, Any]) -> str:
         )
         for host in document["hosts"]
     ]
-    return "".join(f"{line}\n" for line in _table([("HOST", "ADDRESS", "GROUPS", "NAMED IN"), *rows]))
+    return "".join(f"{line}\n" for line in aligned([("HOST", "ADDRESS", "GROUPS", "NAMED IN"), *rows]))
 
 
 def hosts_document(inventory: Inventory, hosts: Sequence[Host]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _host_lines(host: Mapping[str, Any]) -> Iterator[str]:
     rows = [_row(key, entry, ABSENT[key]) for key, entry in host["keys"].items()]
     rows += [_row(f"env {variable}", entry) for variable, entry in host["env"].items()]
     rows += [_row(f"model {model}", entry) for model, entry in host["models"].items()]
-    yield from (f"  {line}" for line in _table(rows))
+    yield from (f"  {line}" for line in aligned(rows))
 
 
 def _model_lines(host: Mapping[str, Any]) -> Iterator[str]:
@@ -130,7 +130,7 @@ def _model_lines(host: Mapping[str, Any]) -> Iterator[str]:
         yield f"{host['host']}  has no model {host['model']}"
         return
     yield f"{host['host']}  model {host['model']}"
-    yield from (f"  {line}" for line in _table([_row(field, entry) for field, entry in host["options"].items()]))
+    yield from (f"  {line}" for line in aligned([_row(field, entry) for field, entry in host["options"].items()]))
 
 
 def _row(name: str, entry: _Entry, absent: str = "") -> tuple[str, str, str]:
@@ -146,12 +146,6 @@ def _shown(value: Any) -> str:
     if value is None or value == []:
         return "-"
     return value if isinstance(value, str) and value and value.isprintable() else json.dumps(value, default=str)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [min(WIDEST, max(map(len, column))) for column in list(zip(*rows, strict=True))[:-1]]
-    for *cells, last in rows:
-        yield "  ".join((*(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)), last))
 
 
 def _entry(value: Any, said: Node | None) -> _Entry:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..columns import aligned
 from ..routes.plan import DRIVE, Plan
 from .progress import preset
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ..results.profile import Profile
 
 UNSHOWN = ("npu", "environment")  # of a host's facts: too long, and with secrets
-WIDEST = 32  # column of a table: what is longer moves the rest of its own line, and not every line
 UNTIL = {"exit": "it ends by itself", "recorded": "everything is recorded"}
 FOLLOWED_S = 15  # whoever follows says so every five seconds
 
@@ -165,9 +165,7 @@ def runs_text(listed: Sequence[Listed]) -> str:
     for run in listed:
         age = "-" if run.seconds is None else _age(run.seconds)
         rows.append((run.run, run.state, run.model or "-", run.stage, age, f"{run.bytes / 1e6:.1f} MB", _remark(run)))
-    widths = [min(WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return "".join(line.rstrip() + "\n" for line in lines)
+    return "".join(f"{line}\n" for line in aligned(rows))
 
 
 def _remark(run: Listed) -> str:

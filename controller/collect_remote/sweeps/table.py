@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..cli.render import WIDEST
 from ..cli.say import page
+from ..columns import GAP, aligned, widths_of
 from ..errors import one_line
 from .cells import Progress
 from .peers import Finding
@@ -59,13 +59,8 @@ def _rows(cells: Sequence[Progress], findings: Sequence[Finding], columns: int) 
             mark = marks.get((cell.key, window))
             slow = f"{mark:.2f} x" if mark else ""
             rows.append(((cell.host, cell.model, name, state, *_figures(profile), slow), _top(profile)))
-    widths = [min(WIDEST, max(map(len, column))) for column in zip(*(row for row, _ in rows), strict=True)]
-    room = columns - sum(widths) - 2 * len(widths)
-    lines = []
-    for row, top in rows:
-        padded = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        lines.append(f"{padded}  {_joined(top, room)}".rstrip())
-    return "\n".join(lines) + "\n"
+    room = columns - sum(len(GAP) + width for width in widths_of([row for row, _ in rows]))
+    return "".join(f"{line}\n" for line in aligned([(*row, _joined(top, room)) for row, top in rows]))
 
 
 def _slowest_ranks(progress: Progress) -> dict[str, dict[str, Any]]:

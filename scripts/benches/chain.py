@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 import collect_agent
-from collect_agent import process
-from collect_agent.rundir import RunDir
+from collect_agent.run import process
+from collect_agent.run.rundir import RunDir
 from collect_remote import Request
 from collect_remote.collection import bring, pipeline
 from collect_remote.collection.deploy import Deployed

@@ -14,9 +14,10 @@ import sys
 import time
 from typing import Any, Dict, Iterator, Mapping
 
-from .. import events, family, troubles
+from .. import events, troubles
 from ..failure import Failure
-from ..rundir import RunDir
+from ..run import family
+from ..run.rundir import RunDir
 from . import jobs
 
 FILE = "profiler_config.json"

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from collect_agent.acquire import described
 from collect_agent.npu import choice
+from collect_agent.npu.acquire import described
 
 from .. import __version__, checks
 from ..checks.estimate import need
@@ -64,7 +64,7 @@ def document(
     link_bytes_s: float | None = None,
     first: Host | None = None,
 ) -> dict[str, Any]:
-    """What the agent gets to start a run: see `collect_agent.start`. A detached one needs no follower.
+    """What the agent gets to start a run: see `collect_agent.run.start`. A detached one needs no follower.
 
     `link_bytes_s`: how fast the result can be brought, where that was measured. `first`: of the hosts of the job.
     """
@@ -108,7 +108,7 @@ def document(
 
 def place_in_job(request: Request, first: Host | None) -> dict[str, Any] | None:
     """Where the host of `request` stands among those of its job, and where the first one's is met: see
-    `collect_agent.together`. master_port: None for one that is free there. None without a `first`: it is alone.
+    `collect_agent.run.together`. master_port: None for one that is free there. None without a `first`: it is alone.
 
     UsageError for what is no port.
     """

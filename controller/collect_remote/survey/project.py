@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 
 
 @dataclass(frozen=True, slots=True)

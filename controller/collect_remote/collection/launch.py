@@ -9,7 +9,7 @@ from typing import Any
 from collect_agent.npu import choice
 from collect_agent.npu.acquire import described
 
-from .. import __version__, checks
+from .. import __version__, agent_file, checks
 from ..checks.estimate import need
 from ..errors import NoFreeDevice, UsageError
 from ..inventory import Host, ModelSpec
@@ -17,7 +17,6 @@ from ..npus.judged import Verdict, groups, out_of_reach, verdicts
 from ..request import Request, Window
 from ..routes.plan import Plan
 from ..survey.survey import Facts
-from . import deploy
 from .session import Log
 
 ORPHAN_S = 600.0  # without a follower
@@ -81,7 +80,7 @@ def document(
         "request": asked,
         "versions": {
             "collect_remote": __version__,
-            "agent": deploy.build().name,
+            "agent": agent_file.build().name,
             "cann": facts.cann_version,
             **facts.versions,
         },

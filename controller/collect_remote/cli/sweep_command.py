@@ -71,8 +71,7 @@ def _cells(options: argparse.Namespace, known: Inventory) -> tuple[Cell, ...]:
     axes = {"model": given.listed(options.models), "phase": given.listed(options.phases)}
     axes = {"model": plan.models_of(hosts), **vary.axes, **{name: values for name, values in axes.items() if values}}
     vary = dataclasses.replace(vary, axes=axes)
-    for name in vary.hosts_named:
-        known.host(name)
+    vary.check(known)
     return plan.expand(hosts, vary.wanted(lambda words: given.request(options.reparse(words, options))))
 
 

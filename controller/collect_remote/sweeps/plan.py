@@ -52,13 +52,14 @@ def expand(hosts: Sequence[Host], wanted: Iterable[Wanted]) -> tuple[Cell, ...]:
     """Every request on every host that has its model. UsageError as in `cells_of`."""
     found = []
     for one in wanted:
-        having = [host for host in hosts if one.request.model in host.models]
-        if not having:
-            hosts[0].model(one.request.model)
+        meant = [host for host in hosts if one.only_on in (None, host.name)]
+        having = [host for host in meant if one.request.model in host.models]
+        if meant and not having:
+            meant[0].model(one.request.model)
         for host in having:
             request = dataclasses.replace(one.request, host=host.name)
             early(request, model_of(request, host))
-            if host.name not in one.not_on and one.only_on in (None, host.name):
+            if host.name not in one.not_on:
                 found.append(cell(host, request, tool(), one.name))
     if not found:
         raise UsageError("the sweep has no cells", "see which models the hosts have: `collect-remote inventory`")

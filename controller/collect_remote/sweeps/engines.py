@@ -168,9 +168,11 @@ def dask(address: str) -> Iterator[Callable[[Path], OnDask]]:
     """A cluster, for a sweep in a directory. UsageError when there is none, or no `distributed` here."""
     try:
         from distributed import Client
+        from distributed.comm import get_address_host_port
     except ImportError as error:
         raise UsageError(f"--dask needs distributed: {error}", "pip install 'collect-remote[dask]'") from error
     try:
+        get_address_host_port(address, strict=True)  # a Client that was never made complains when it is collected
         client = Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise UsageError(

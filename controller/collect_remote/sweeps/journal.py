@@ -21,7 +21,9 @@ from collect_agent.rundir import sync_directory
 
 from ..errors import StorageError, Trouble, UsageError, one_line, storage_error
 from ..request import Request
+from ..shape import misfit
 from .cells import Cell, Outcome, Progress
+from .kept import ROW
 
 NAME = "journal.sqlite"
 FORMAT = 1
@@ -50,6 +52,10 @@ create table attempt (
     primary key (cell, number)
 ) without rowid;
 """
+_FIELDS = (
+    *("key", "digest", "model_digest", "asked", "state", "due"),
+    *("number", "run_id", "began", "ended", "outcome"),
+)
 INSERT = (
     "insert into cell (key, digest, model_digest, request, current, state, due) values (?, ?, ?, ?, 1, 'pending', 0)"
 )
@@ -247,23 +253,20 @@ def _locked(directory: Path) -> IO[bytes]:
     return file
 
 
-def _progress(
-    key: str,
-    digest: str,
-    model_digest: str,
-    request: str,
-    state: str,
-    due: float,
-    number: int | None,
-    run_id: str | None,
-    began: float | None,
-    ended: float | None,
-    outcome: str | None,
-) -> Progress:
-    asked = _read(request)
-    cell = Cell(key, asked.host, asked.model, asked, digest, model_digest)
+def _progress(*row: Any) -> Progress:
+    """ValueError, which names the field, for a row that is not as it was written."""
+    kept = dict(zip(_FIELDS, row, strict=True))
+    asked: Any = json.loads(kept["asked"])
+    outcome = json.loads(kept["outcome"]) if kept["outcome"] else None
+    where = misfit({**kept, "asked": asked, "outcome": outcome}, ROW)
+    if where is not None:
+        raise ValueError(f"cell {kept['key']!r} has no {where}")
+    request = _read(asked)
+    cell = Cell(kept["key"], request.host, request.model, request, kept["digest"], kept["model_digest"])
     return Progress(
-        *(cell, state, number or 0, run_id, began, ended), Outcome(**json.loads(outcome)) if outcome else None, due
+        *(cell, kept["state"], kept["number"] or 0, kept["run_id"], kept["began"], kept["ended"]),
+        Outcome(**outcome) if outcome else None,
+        kept["due"],
     )
 
 
@@ -272,8 +275,7 @@ def _row(cell: Cell) -> tuple[str, ...]:
     return cell.key, cell.digest, cell.model_digest, request
 
 
-def _read(text: str) -> Request:
-    said = json.loads(text)
+def _read(said: dict[str, Any]) -> Request:
     out = said.pop("out")
     lists = {name: tuple(value) for name, value in said.items() if isinstance(value, list)}
     return Request(**{**said, **lists}, out=Path(out) if out else None)

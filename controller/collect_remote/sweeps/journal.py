@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +21,7 @@ from collect_agent.rundir import sync_directory
 from ..errors import StorageError, Trouble, UsageError, one_line, storage_error
 from ..request import Request
 from ..shape import misfit
+from . import clock
 from .cells import Cell, Outcome, Progress
 from .kept import ROW
 
@@ -159,7 +159,7 @@ class Journal:
     def begin(self, key: str, run_id: str) -> None:
         """An attempt at a cell is about to be made, under this id."""
         self._write(
-            (BEGIN, (run_id, time.time(), key)),
+            (BEGIN, (run_id, clock.now(), key)),
             ("update cell set state = 'running' where key = ? and current", (key,)),
         )
 
@@ -209,7 +209,7 @@ class Journal:
 
 def _ending(key: str, outcome: Outcome, state: str, due: float) -> Iterator[tuple[str, tuple[Any, ...]]]:
     told = json.dumps(dataclasses.asdict(outcome))
-    yield END, (time.time(), told, key)
+    yield END, (clock.now(), told, key)
     yield "update cell set state = ?, due = ?, outcome = ? where key = ? and current", (state, due, told, key)
 
 
@@ -223,7 +223,7 @@ def create(directory: Path, cells: Sequence[Cell]) -> None:
             raise BEGUN(directory=directory)
         with contextlib.closing(sqlite3.connect(fresh)) as base:
             base.executescript(SCHEMA)
-            facts = {"format": FORMAT, "created": time.time()}
+            facts = {"format": FORMAT, "created": clock.now()}
             base.executemany("insert into sweep values (?, ?)", [(n, json.dumps(v)) for n, v in facts.items()])
             base.executemany(INSERT, [_row(cell) for cell in cells])
             base.commit()

@@ -43,7 +43,7 @@ def sweep(options: argparse.Namespace) -> int:
         with engine_of(place) as engine:
             _open_files(limits.jobs)
             result = whole.go_on(place, known, limits, live.view, engine)
-    if exhausted(result.cells, limits):
+    if exhausted(result.cells, limits) and any(one.state == "pending" for one in result.cells):
         warn(
             f"more than {limits.max_fail} of the cells have failed: no further one was begun",
             f"see to the causes, then `collect-remote sweep retry --failed --dir {shlex.quote(str(place))}`",

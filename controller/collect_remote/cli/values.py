@@ -69,7 +69,7 @@ def retries(text: str) -> tuple[str, int]:
 
     kind, _, times = text.partition("=")
     if kind not in kinds():
-        raise argparse.ArgumentTypeError(f"there is no error {kind!r}; there are {', '.join(kinds())}")
+        raise argparse.ArgumentTypeError(f"there is no kind of error {kind!r}; there are {', '.join(kinds())}")
     if not re.fullmatch(r"\d{1,4}", times):
         raise argparse.ArgumentTypeError(f"{text!r} says no number of times: write {kind}=3")
     return kind, int(times)

@@ -14,6 +14,7 @@ import pytest
 
 from collect_agent.events import Event
 from collect_remote import Cancel, sweep
+from collect_remote.cli.arguments import parser
 from collect_remote.errors import Interrupted, RunFailed, StorageError, UnreachableError, UsageError
 from collect_remote.inventory import Inventory, load
 from collect_remote.parallel import in_background
@@ -265,3 +266,15 @@ def test_an_error_of_the_run_is_known_as_that() -> None:
     assert ended(StorageError("full here"), "a").left
     assert not ended(RunFailed("it raised"), "a").left
     assert ended(Interrupted("interrupted: the result is kept on the host"), "a", "interrupted").left
+
+
+@pytest.mark.parametrize(("hosts", "left"), [("a", False), ("a,b", True)])
+def test_a_budget_that_is_used_up_is_told_where_something_is_left(
+    known: Inventory, capsys: pytest.CaptureFixture[str], hosts: str, left: bool
+) -> None:
+    """Nobody listens on port 1."""
+    words = ["sweep", "--hosts", hosts, "--models", "llama", "--max-fail", "0", "--retry", "unreachable=0"]
+    options = parser().parse_args([*words, "--jobs", "1", "--dir", "there"])
+    assert options.command(options) == (9 if left else 3)
+    assert ("no further one was begun" in capsys.readouterr().err) is left
+    assert not list(Path("there/profiles").rglob("*")), "nothing empty is left"

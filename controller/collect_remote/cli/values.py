@@ -59,7 +59,9 @@ def several(text: str) -> int:
 
 
 def share(text: str) -> str:
-    if not re.fullmatch(r"\d{1,9}|\d{1,3}(\.\d+)?%", text):
+    from ..sweeps.schedule import SHARE
+
+    if not SHARE.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number of cells nor a share: write 20 or 20%")
     return text
 

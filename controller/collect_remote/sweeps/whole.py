@@ -29,7 +29,7 @@ from .conduct import Conductor, Watch
 from .engines import Elsewhere, Engine, here
 from .journal import Journal
 from .peers import Finding
-from .plan import tool
+from .plan import checked, tool
 from .schedule import Limits
 from .work import told
 
@@ -97,7 +97,8 @@ def sweep(
 
 
 def begin(cells: Sequence[Cell], directory: Path | str | None = None) -> Path:
-    """The directory of a new sweep. UsageError where there is one."""
+    """The directory of a new sweep. UsageError where there is one, and for cells that are none or stand there twice."""
+    cells = checked(tuple(cells))
     place = ROOT / f"{datetime.now():%Y%m%d_%H%M%S}_{os.urandom(2).hex()}" if directory is None else Path(directory)
     journals.create(place, cells)
     if directory is None:

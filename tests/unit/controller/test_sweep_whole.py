@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collect_remote import cells_of, load_inventory
-from collect_remote.errors import Interrupted
+from collect_remote.errors import Interrupted, UsageError
 from collect_remote.inventory import Inventory
 from collect_remote.sweeps import engines, live, whole
 from collect_remote.sweeps.cells import Outcome, Progress
@@ -44,6 +44,15 @@ def renewed(place: Path, inventory: Inventory) -> dict[str, Progress]:
     with Journal(place) as journal:
         whole._renew(journal, inventory)
         return {one.cell.host: one for one in journal.cells()}
+
+
+def test_cells_that_are_none_or_twice_there_begin_no_sweep(inventory: Inventory) -> None:
+    cells = cells_of(inventory, models="mine", phases="forward")
+    assert [one.key for one in cells] == ["a/mine/forward", "b/mine/forward"]
+    for wrong, message in (((), "has no cells"), (cells + cells, "has the cell 'a/mine/forward' 2 times")):
+        with pytest.raises(UsageError, match=message):
+            whole.begin(wrong, "s")
+    assert not Path("s").exists()
 
 
 def test_a_result_that_was_removed_is_no_result(begun: Path, inventory: Inventory) -> None:

@@ -37,7 +37,7 @@ OVER_TIME = Trouble(
     RunFailed,
     "not done after {seconds:g} s, and given up",
     "`--cell-timeout` is over, whatever the cell was doing: the host is slow or hangs, or its devices were not free",
-    "see with `collect-remote runs` what is still there, or give cells more time",
+    "see with `collect-remote runs --host HOST` what is still there, or give cells more time",
 )
 QUIET = ("connect", "survey", "choose")  # stages in which there is nothing of ours on the host
 

@@ -35,11 +35,11 @@ def sweep(options: argparse.Namespace) -> int:
         show(options, result.document, result.text)
         return result.exit_code
     known = given.inventory(options)
-    if options.action == "retry":
-        whole.retry(options.dir)
     cells, limits = () if begun else _cells(options, known), _limits(options)
     with engines.dask(options.dask) if options.dask else contextlib.nullcontext(engines.here) as engine_of:
         place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
+        if options.action == "retry":
+            whole.retry(options.dir)
         with engine_of(place) as engine:
             _open_files(limits.jobs)
             result = whole.go_on(place, known, limits, live.view, engine)

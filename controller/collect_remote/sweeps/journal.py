@@ -11,6 +11,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -220,7 +221,7 @@ def create(directory: Path, cells: Sequence[Cell]) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(file):
-            raise BEGUN(directory=directory)
+            raise BEGUN(directory=shlex.quote(str(directory)))
         with contextlib.closing(sqlite3.connect(fresh)) as base:
             base.executescript(SCHEMA)
             facts = {"format": FORMAT, "created": clock.now()}
@@ -231,7 +232,7 @@ def create(directory: Path, cells: Sequence[Cell]) -> None:
             os.link(fresh, file)  # unlike a rename, this replaces nothing
             sync_directory(directory)
         except FileExistsError:
-            raise BEGUN(directory=directory) from None
+            raise BEGUN(directory=shlex.quote(str(directory))) from None
     except (OSError, sqlite3.Error) as error:
         told = error if isinstance(error, OSError) else OSError(str(error))
         raise storage_error(directory, told, "--dir") from error
@@ -247,7 +248,7 @@ def _locked(directory: Path) -> IO[bytes]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise BUSY(directory=directory) from None
+        raise BUSY(directory=shlex.quote(str(directory))) from None
     except OSError:  # a file system without locks
         pass
     return file

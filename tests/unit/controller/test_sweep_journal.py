@@ -81,8 +81,12 @@ def test_a_sweep_is_not_begun_twice(tmp_path: Path) -> None:
     create(tmp_path, CELLS)
     with pytest.raises(UsageError, match="there is a sweep in"):
         create(tmp_path, CELLS[:1])
+    create(tmp_path / "of tonight", CELLS)
+    with pytest.raises(UsageError) as told:
+        create(tmp_path / "of tonight", CELLS)
+    assert f"--dir '{tmp_path}/of tonight'`" in told.value.remedy
     assert len(known(tmp_path)) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == [NAME]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [NAME, "of tonight"]
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be read as one" * 50])

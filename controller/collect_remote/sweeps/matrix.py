@@ -10,6 +10,7 @@ include: [{model: llama, phase: both}]     # further ones, on every host
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from .plan import Wanted
 LISTS = {"hosts": "host", "models": "model", "phases": "phase"}  # the plural of what has an option of its own
 Named = Mapping[str, str]  # option without its dashes: value as it is written
 ON, OFF = "", "\0"  # ... or what stands for a switch that is on, and off
+MOST = 10_000  # combinations: nobody means more, and all are made before the first is run
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,19 @@ class Matrix:
     include: tuple[Named, ...] = ()
 
     def check(self, inventory: Inventory) -> None:
-        """UsageError where it leaves out or adds what is not there."""
+        """InventoryError where it leaves out or adds what is not there, and where it is more than anybody means."""
+        combinations = math.prod(len(values) for values in self.axes.values())
+        if combinations > MOST:
+            raise InventoryError(
+                f"the matrix has {combinations} combinations on every host: at most {MOST} are taken",
+                "vary less at once, or name the cells that you mean below `include`",
+            )
+        for entry in self.exclude:
+            for name in entry.keys() - {*self.axes, "host"}:
+                raise InventoryError(
+                    f"the matrix excludes cells by {name!r}, which it has no values of: none would be left out",
+                    f"name the values of {name!r}, or exclude by {', '.join(['host', *self.axes])}",
+                )
         own = {host.name for host in inventory.select(self.hosts or "all")}
         for entry in (*self.exclude, *self.include):
             if "host" in entry:
@@ -59,12 +73,6 @@ class Matrix:
         """What is asked of which hosts. `ask` makes a request of arguments; what it raises is raised."""
         found = []
         one: Named
-        for entry in self.exclude:
-            for name in entry.keys() - {*self.axes, "host"}:
-                raise InventoryError(
-                    f"the matrix excludes cells by {name!r}, which it has no values of: none would be left out",
-                    f"name the values of {name!r}, or exclude by {', '.join(['host', *self.axes])}",
-                )
         varied = [name for name, values in self.axes.items() if len(values) > 1]
         for one in product(self.axes):
             less = [entry for entry in self.exclude if all(one.get(n) == v for n, v in entry.items() if n != "host")]
@@ -77,9 +85,12 @@ class Matrix:
 
 
 def _words(one: Named) -> list[str]:
-    """As arguments of a command line."""
-    given = {name: value for name, value in one.items() if value != OFF and name != "host"}
-    return [f"--{name}={value}" if value else f"--{name}" for name, value in given.items()]
+    """As arguments of a command line; the parser of a cell takes `--no-` for a switch that is off."""
+    return [_word(name, value) for name, value in one.items() if name != "host"]
+
+
+def _word(name: str, value: str) -> str:
+    return {ON: f"--{name}", OFF: f"--no-{name}"}.get(value, f"--{name}={value}")
 
 
 def _name(one: Named, names: Iterable[str]) -> str:

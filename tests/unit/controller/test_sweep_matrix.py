@@ -82,6 +82,23 @@ def test_a_matrix_varies_every_option(here: Path) -> None:
     assert [(one.request.steps, one.request.keep_raw) for one in found][:2] == [(10, True), (10, False)]
 
 
+def test_the_values_of_the_file_do_not_come_to_those_of_the_command_line(here: Path) -> None:
+    words = ("--hosts", "ascend01", "--models", "llama", "--device", "3", "--allow-health", "Warning")
+    found = cells(*words, matrix="device: [1, '2,4']\nallow-health: Alarm")
+    assert [one.request.devices for one in found] == [("1",), ("2", "4")]
+    assert {one.request.allow_health for one in found} == {("Alarm",)}
+    assert [one.request.devices for one in cells(*words, matrix="level: 2")] == [("3",)]
+
+
+def test_a_switch_that_the_file_turns_off_is_off(here: Path) -> None:
+    file = "models: llama\nhosts: ascend01\nkeep-raw: [true, false]\ninclude: [{model: other, with-stack: false}]"
+    found = cells("--keep-raw", "--with-stack", matrix=file)
+    assert [(one.request.keep_raw, one.request.with_stack) for one in found] == [
+        *((True, True), (False, True)),
+        (True, False),
+    ]
+
+
 def test_some_are_left_out_and_some_are_added(here: Path) -> None:
     matrix = """
 models: [llama, other]
@@ -128,6 +145,10 @@ include: [{model: llama, phase: both, steps: 20}, {host: ascend01, model: flux}]
         ("keep-raw: 5", r"matrix.yaml:1:11: '5' does not turn a switch on or off"),
         ("keep-raw: ''", r"matrix.yaml:1:11: a value must be a word or a number"),
         ("wait: --", r"argument --wait: expected one argument"),
+        (
+            f"steps: {list(range(5, 1005))}\nwarmup-steps: {list(range(1, 101))}",
+            r"the matrix has 300000 combinations on every host: at most 10000",
+        ),
         ("- a", r"matrix.yaml:1:1: this must be a mapping, not a list"),
         ("", r"the matrix is empty"),
     ],

@@ -110,3 +110,21 @@ def test_the_python_api(
     assert len(steps) == len(profile.manifest["phases"]["both"]["step_seconds"])
     with profile.open("profiler_info.json") as file:
         assert "end_info" in json.load(file)
+
+
+def test_hosts_of_simhost_have_devices_of_their_own(tool: Tool) -> None:
+    (tool.directory / "models.yaml").write_text("llama: {adapter: llama}\n")
+    command = [sys.executable, SCRIPTS / "simhost", "--hosts", "2", "--models", "models.yaml"]
+    with subprocess.Popen(
+        [*command, "--inventory", "inventory.yaml"],
+        cwd=tool.directory,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    ) as hosts:
+        assert hosts.stderr is not None
+        try:
+            assert b"2 host(s) up" in hosts.stderr.readline()
+            done = tool("--host", "ascend01", "--nodes", "ascend02", "--model", "llama", "--device", "0")
+            assert done.status == 0, done.err
+        finally:
+            hosts.terminate()

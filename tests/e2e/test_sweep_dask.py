@@ -75,8 +75,10 @@ def test_ctrl_c_reaches_the_workers(
     ctrl_c_stops_it_and_it_goes_on(tool, models, "--dask", cluster["address"])
 
 
-def test_a_cluster_that_is_not_there(two: tuple[SimHost, SimHost], tool: Tool) -> None:
-    done = tool("sweep", "--dask", "tcp://127.0.0.1:1", "--json")
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "tcp://", "http://127.0.0.1:1"])
+def test_a_cluster_that_is_not_there(two: tuple[SimHost, SimHost], tool: Tool, address: str) -> None:
+    done = tool("sweep", "--dask", address, "--json")
     assert done.status == 2
-    assert "no Dask scheduler answers at tcp://127.0.0.1:1" in done.document["error"]["message"]
+    assert f"no Dask scheduler answers at {address}: " in done.document["error"]["message"]
+    assert "Traceback" not in done.err
     assert not (tool.directory / "sweeps").exists()

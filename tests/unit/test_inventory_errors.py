@@ -94,6 +94,7 @@ MISTAKES = [
     ('all: {hosts: {h: {ansible_ssh_common_args: §"-J \'x"}}}', "quotation", "quotes"),
     ("all: {hosts: {§../x: }}", "name of a host", "letters"),
     ("all: {hosts: {§'h:22': }}", "name of a host", "`port:`"),
+    (f"all: {{hosts: {{§{300 * 'h'}: }}}}", "the name of a host has 300 characters", "200"),
     ("all: {vars: {models: {§a/b: {adapter: llama}}}}", "name of a model", "letters"),
     ("all: {children: {§a b: {hosts: {h: }}}}", "name of a group", "letters"),
     ("all: {hosts: {§'h[10:9]': }}", "9 comes before 10", "range"),

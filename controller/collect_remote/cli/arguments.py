@@ -20,6 +20,12 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)  # `--js` would be --json for some and nothing for others
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        for word in args or ():
+            if word.startswith("--") and word.endswith("=--"):  # argparse, before Python 3.13, makes a list of it
+                self.error(f"argument {word[:-3]}: expected one argument")
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"see {self.prog} --help")
 
@@ -193,7 +199,9 @@ def _add_sweep(add: Add) -> None:
         _add_profiler(container)
         _add_archive(container)
     of_cells = {action.dest: action.default for action in cells._group_actions}
-    axes = [action.option_strings[0][2:] for action in asked._actions]
+    axes = {action.option_strings[0][2:]: action.nargs == 0 for action in asked._actions}  # 0: a switch
+    for name in (name for name, switch in axes.items() if switch):  # which a matrix turns off too
+        asked.add_argument(f"--no-{name}", dest=name.replace("-", "_"), action="store_false", default=False)
     asked.add_argument("--host")
     asked.add_argument("--model")
     asked.add_argument("--phase", choices=PHASES)
@@ -223,7 +231,9 @@ def _add_sweep(add: Add) -> None:
 
 def _reparsed(asked: _Parser, words: Sequence[str], base: argparse.Namespace) -> argparse.Namespace:
     """The options of one cell: those of the sweep, and what its matrix says."""
-    fresh = argparse.Namespace(**{**vars(base), "host": "", "model": None, "phase": None, "out": None})
+    named = {word.partition("=")[0] for word in words}
+    anew = {action.dest: action.default for action in asked._actions if named.intersection(action.option_strings)}
+    fresh = argparse.Namespace(**{**vars(base), "host": "", "model": None, "phase": None, "out": None, **anew})
     try:
         return asked.parse_args(words, fresh)
     except UsageError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import sys
@@ -21,6 +22,8 @@ def prepare() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open to the end
     if sys.stdout is None:
         raise StorageError("stdout is closed: the result could not be told", _WRITABLE)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what its encoding lacks; stderr does so by itself
 
 
 def complain(error: CollectError, as_json: bool) -> None:

@@ -35,15 +35,15 @@ def sweep(options: argparse.Namespace) -> int:
         show(options, result.document, result.text)
         return result.exit_code
     known = given.inventory(options)
-    if options.action == "retry":
-        whole.retry(options.dir)
     cells, limits = () if begun else _cells(options, known), _limits(options)
     with engines.dask(options.dask) if options.dask else contextlib.nullcontext(engines.here) as engine_of:
         place = whole.found(options.dir) if begun else whole.begin(cells, options.dir)
+        if options.action == "retry":
+            whole.retry(options.dir)
         with engine_of(place) as engine:
             _open_files(limits.jobs)
             result = whole.go_on(place, known, limits, live.view, engine)
-    if exhausted(result.cells, limits):
+    if exhausted(result.cells, limits) and any(one.state == "pending" for one in result.cells):
         warn(
             f"more than {limits.max_fail} of the cells have failed: no further one was begun",
             f"see to the causes, then `collect-remote sweep retry --failed --dir {shlex.quote(str(place))}`",
@@ -71,8 +71,7 @@ def _cells(options: argparse.Namespace, known: Inventory) -> tuple[Cell, ...]:
     axes = {"model": given.listed(options.models), "phase": given.listed(options.phases)}
     axes = {"model": plan.models_of(hosts), **vary.axes, **{name: values for name, values in axes.items() if values}}
     vary = dataclasses.replace(vary, axes=axes)
-    for name in vary.hosts_named:
-        known.host(name)
+    vary.check(known)
     return plan.expand(hosts, vary.wanted(lambda words: given.request(options.reparse(words, options))))
 
 

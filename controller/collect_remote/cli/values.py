@@ -59,7 +59,9 @@ def several(text: str) -> int:
 
 
 def share(text: str) -> str:
-    if not re.fullmatch(r"\d{1,9}|\d{1,3}(\.\d+)?%", text):
+    from ..sweeps.schedule import SHARE
+
+    if not SHARE.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number of cells nor a share: write 20 or 20%")
     return text
 
@@ -69,7 +71,7 @@ def retries(text: str) -> tuple[str, int]:
 
     kind, _, times = text.partition("=")
     if kind not in kinds():
-        raise argparse.ArgumentTypeError(f"there is no error {kind!r}; there are {', '.join(kinds())}")
+        raise argparse.ArgumentTypeError(f"there is no kind of error {kind!r}; there are {', '.join(kinds())}")
     if not re.fullmatch(r"\d{1,4}", times):
         raise argparse.ArgumentTypeError(f"{text!r} says no number of times: write {kind}=3")
     return kind, int(times)

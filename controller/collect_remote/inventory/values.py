@@ -12,6 +12,7 @@ from pathlib import Path
 from .document import Node
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_LONGEST = 200  # of what becomes a directory; file systems take 255
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TRANSPORTS = ("paramiko", "openssh")
 CONNECTIONS = {"ssh": "openssh", "paramiko_ssh": "paramiko", "paramiko": "paramiko"}
@@ -26,6 +27,8 @@ def name(node: Node, word: str, what: str) -> str:
         if re.fullmatch(r"[A-Za-z0-9_.-]+:[0-9]+", word):
             remedy = "write the port below the host, as `port:`"
         raise node.error(f"{word!r} cannot be the name of a {what}", remedy)
+    if len(word) > _LONGEST:
+        raise node.error(f"the name of a {what} has {len(word)} characters", f"use at most {_LONGEST}")
     return word
 
 

@@ -35,10 +35,11 @@ def incoming(where: Place) -> Iterator[None]:
     archive is kept for who comes next. StorageError when it cannot be made.
     """
     directory = where.incoming
+    made: list[Path] = []
     try:
         lock = _taken_over(directory)
         if lock is None:
-            _make(directory)
+            made = _make(directory)
             lock = _opened(directory)
             with contextlib.suppress(OSError):  # of a file system without locks, on which nobody takes over anything
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -56,7 +57,8 @@ def incoming(where: Place) -> Iterator[None]:
         if not keep:
             shutil.rmtree(directory, ignore_errors=True)
             with contextlib.suppress(OSError):
-                directory.parent.rmdir()  # only when no other run is in it
+                for folder in dict.fromkeys((directory.parent, *made)):
+                    folder.rmdir()  # only when nothing else is in it
         os.close(lock)
 
 
@@ -140,8 +142,9 @@ def _sweep(folder: Path) -> None:
         os.close(lock)
 
 
-def _make(directory: Path) -> None:
-    """Another tool may remove what is empty above it between the two steps."""
+def _make(directory: Path) -> list[Path]:
+    """What was not there above it, the innermost first. Another tool may remove what is empty between the two steps."""
+    made = [folder for folder in directory.parents if not folder.exists()]
     for left in reversed(range(10)):
         try:
             directory.mkdir(parents=True)
@@ -149,4 +152,5 @@ def _make(directory: Path) -> None:
             if not left:
                 raise
         else:
-            return
+            break
+    return made

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+from ..errors import UsageError
 from ..inventory import Host, ModelSpec
 from ..request import Request
 
@@ -108,11 +109,14 @@ def model_digest(model: ModelSpec) -> str:
 
 
 def _own_adapter(model: ModelSpec) -> str:
-    """The text of a user's own, the fallback's for a route; of others nothing."""
+    """The text of a user's own, the fallback's for a route; of others nothing. UsageError when it cannot be read."""
     if model.fallback is not None:
         return _own_adapter(model.fallback)
     adapter = model.adapter or ""
-    return Path(adapter).read_text(encoding="utf-8", errors="replace") if adapter.endswith(".py") else ""
+    try:
+        return Path(adapter).read_text(encoding="utf-8", errors="replace") if adapter.endswith(".py") else ""
+    except OSError as error:
+        raise UsageError(f"cannot read the adapter of model {model.name}: {error}", "mend the file") from error
 
 
 def _digest(document: Any) -> str:

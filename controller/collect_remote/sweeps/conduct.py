@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import queue
 import shlex
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -23,7 +22,7 @@ from ..cancel import Cancel
 from ..collection.pipeline import new_run_id
 from ..errors import Interrupted, RunFailed, Trouble
 from ..inventory import Host
-from . import schedule
+from . import clock, schedule
 from .cells import Outcome, Progress
 from .engines import Engine
 from .journal import Journal
@@ -38,7 +37,7 @@ OVER_TIME = Trouble(
     RunFailed,
     "not done after {seconds:g} s, and given up",
     "`--cell-timeout` is over, whatever the cell was doing: the host is slow or hangs, or its devices were not free",
-    "see with `collect-remote runs` what is still there, or give cells more time",
+    "see with `collect-remote runs --host HOST` what is still there, or give cells more time",
 )
 QUIET = ("connect", "survey", "choose")  # stages in which there is nothing of ours on the host
 
@@ -80,7 +79,6 @@ class Conductor:
         self._profiles = (journal.directory / "profiles").absolute()
         self._cells = {one.cell.key: one for one in journal.cells()}
         self._running: dict[str, _Attempt] = {}
-        self._started = time.time() - time.monotonic()
         self._renewed: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -110,16 +108,12 @@ class Conductor:
             self._leave()
             raise
 
-    def _now(self) -> float:
-        """Seconds since the epoch; it goes on evenly when somebody sets the clock."""
-        return self._started + time.monotonic()
-
     def _every(self) -> list[Progress]:
         return list(self._cells.values())
 
     def _plan(self) -> bool:
         """Begin what can be begun; whether anything is left to wait for."""
-        now = self._now()
+        now = clock.now()
         if now >= self._look_at:
             for one in schedule.startable(self._every(), self._limits, now):
                 self._begin(one)
@@ -129,11 +123,11 @@ class Conductor:
 
     def _next(self, cancel: Cancel | None) -> None:
         """Whatever comes first: news of a cell, the time of one, somebody who wants to leave."""
-        self._hear_out(max(0.01, min(TICK_S, self._look_at - self._now())))
+        self._hear_out(max(0.01, min(TICK_S, self._look_at - clock.now())))
         if cancel is not None:
             cancel.sleep(0)
         self._look_at_the_clock()
-        self._watch.tick(time.time())
+        self._watch.tick(clock.now())
 
     def _hear_out(self, seconds: float) -> None:
         with contextlib.suppress(queue.Empty):
@@ -149,14 +143,14 @@ class Conductor:
         if one.state != "running":
             self._journal.begin(key, run_id)
             one = dataclasses.replace(
-                one, state="running", attempts=one.attempts + 1, run_id=run_id, began=self._now(), ended=None
+                one, state="running", attempts=one.attempts + 1, run_id=run_id, began=clock.now(), ended=None
             )
         self._cells[key] = one
         self._watch.began(one)
         request, cancel = placed(one.cell.request, self._profiles, run_id), Cancel()
         task = Task(host, request, run_id, again=earlier is not None)
         future = self._engine.submit(task, functools.partial(self._hear, key), cancel)
-        until = self._now() + self._limits.timeout if self._limits.timeout else float("inf")
+        until = clock.now() + self._limits.timeout if self._limits.timeout else float("inf")
         self._running[key] = _Attempt(future, cancel, until)
         future.add_done_callback(lambda done: self._inbox.put(lambda: self._ended(key, done)))
 
@@ -181,7 +175,7 @@ class Conductor:
         """Write down how an attempt ended, and what that means for this cell and for others."""
         del self._running[key]
         self._look_at = 0.0
-        one, now = self._cells[key], self._now()
+        one, now = self._cells[key], clock.now()
         if outcome.state == "lost" and one.outcome and one.outcome.state == "lost":
             outcome = dataclasses.replace(outcome, state="failed")  # whoever stops its runs does it again
         self._failures[key] += outcome.state == "failed"
@@ -210,7 +204,7 @@ class Conductor:
             self._cells[one.cell.key] = dataclasses.replace(one, state="pending", due=0.0)
 
     def _look_at_the_clock(self) -> None:
-        now = self._now()
+        now = clock.now()
         for key, attempt in list(self._running.items()):
             if now > attempt.until and not attempt.over_time:
                 attempt.over_time = True
@@ -228,12 +222,12 @@ class Conductor:
         for attempt in self._running.values():
             attempt.cancel.set()
         self._engine.stop()
-        began, asked = self._now(), len(self._running)
+        began, asked = clock.now(), len(self._running)
         with contextlib.suppress(KeyboardInterrupt):
-            while (self._running if self._now() < began + QUIET_S else self._busy()) and self._now() < began + LEAVE_S:
+            while (self._running if clock.now() < began + QUIET_S else self._busy()) and clock.now() < began + LEAVE_S:
                 with contextlib.suppress(Exception):  # the journal's, or a watch's: there is a reason already
                     self._hear_out(TICK_S)
-                    self._watch.tick(time.time())
+                    self._watch.tick(clock.now())
         left = self._busy()
         what = "1 cell was" if asked == 1 else f"{asked} cells were"
         rest = f", and {left} of them may still be" if left else f" and {'was' if asked == 1 else 'were'} stopped"

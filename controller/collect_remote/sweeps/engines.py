@@ -24,11 +24,13 @@ from collect_agent.run.rundir import ARCHIVE
 from ..cancel import Cancel
 from ..collection import transfer
 from ..collection.wire import Sent
-from ..errors import CollectError, UnreachableError, UsageError, one_line
+from ..errors import CollectError, RunFailed, UnreachableError, UsageError, one_line
 from ..parallel import in_background
 from ..request import adapter_source
 from ..results import growing, store
+from ..shape import misfit
 from .cells import Outcome
+from .kept import OUTCOME
 from .work import Task, ended, perform
 
 if TYPE_CHECKING:
@@ -128,6 +130,10 @@ def _came(done: Future[Came], task: Task) -> Outcome:
         return Outcome("interrupted", left=True)
     try:
         outcome, files = done.result()
+        where = misfit(dataclasses.asdict(outcome), OUTCOME)
+        if where is not None:
+            message = f"a worker told of its cell what no journal takes: its {one_line(where)}"
+            return ended(RunFailed(message, "have this release of collect-remote on all workers"), task.host.name)
         return dataclasses.replace(outcome, directory=_published(files, task)) if files else outcome
     except CollectError as error:
         return ended(error, task.host.name)
@@ -168,9 +174,11 @@ def dask(address: str) -> Iterator[Callable[[Path], OnDask]]:
     """A cluster, for a sweep in a directory. UsageError when there is none, or no `distributed` here."""
     try:
         from distributed import Client
+        from distributed.comm import get_address_host_port
     except ImportError as error:
         raise UsageError(f"--dask needs distributed: {error}", "pip install 'collect-remote[dask]'") from error
     try:
+        get_address_host_port(address, strict=True)  # a Client that was never made complains when it is collected
         client = Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise UsageError(

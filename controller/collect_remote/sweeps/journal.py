@@ -11,8 +11,8 @@ import dataclasses
 import fcntl
 import json
 import os
+import shlex
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +21,10 @@ from collect_agent.run.rundir import sync_directory
 
 from ..errors import StorageError, Trouble, UsageError, one_line, storage_error
 from ..request import Request
+from ..shape import misfit
+from . import clock
 from .cells import Cell, Outcome, Progress
+from .kept import ROW
 
 NAME = "journal.sqlite"
 FORMAT = 1
@@ -50,6 +53,10 @@ create table attempt (
     primary key (cell, number)
 ) without rowid;
 """
+_FIELDS = (
+    *("key", "digest", "model_digest", "asked", "state", "due"),
+    *("number", "run_id", "began", "ended", "outcome"),
+)
 INSERT = (
     "insert into cell (key, digest, model_digest, request, current, state, due) values (?, ?, ?, ?, 1, 'pending', 0)"
 )
@@ -153,7 +160,7 @@ class Journal:
     def begin(self, key: str, run_id: str) -> None:
         """An attempt at a cell is about to be made, under this id."""
         self._write(
-            (BEGIN, (run_id, time.time(), key)),
+            (BEGIN, (run_id, clock.now(), key)),
             ("update cell set state = 'running' where key = ? and current", (key,)),
         )
 
@@ -203,7 +210,7 @@ class Journal:
 
 def _ending(key: str, outcome: Outcome, state: str, due: float) -> Iterator[tuple[str, tuple[Any, ...]]]:
     told = json.dumps(dataclasses.asdict(outcome))
-    yield END, (time.time(), told, key)
+    yield END, (clock.now(), told, key)
     yield "update cell set state = ?, due = ?, outcome = ? where key = ? and current", (state, due, told, key)
 
 
@@ -214,10 +221,10 @@ def create(directory: Path, cells: Sequence[Cell]) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(file):
-            raise BEGUN(directory=directory)
+            raise BEGUN(directory=shlex.quote(str(directory)))
         with contextlib.closing(sqlite3.connect(fresh)) as base:
             base.executescript(SCHEMA)
-            facts = {"format": FORMAT, "created": time.time()}
+            facts = {"format": FORMAT, "created": clock.now()}
             base.executemany("insert into sweep values (?, ?)", [(n, json.dumps(v)) for n, v in facts.items()])
             base.executemany(INSERT, [_row(cell) for cell in cells])
             base.commit()
@@ -225,7 +232,7 @@ def create(directory: Path, cells: Sequence[Cell]) -> None:
             os.link(fresh, file)  # unlike a rename, this replaces nothing
             sync_directory(directory)
         except FileExistsError:
-            raise BEGUN(directory=directory) from None
+            raise BEGUN(directory=shlex.quote(str(directory))) from None
     except (OSError, sqlite3.Error) as error:
         told = error if isinstance(error, OSError) else OSError(str(error))
         raise storage_error(directory, told, "--dir") from error
@@ -241,29 +248,26 @@ def _locked(directory: Path) -> IO[bytes]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise BUSY(directory=directory) from None
+        raise BUSY(directory=shlex.quote(str(directory))) from None
     except OSError:  # a file system without locks
         pass
     return file
 
 
-def _progress(
-    key: str,
-    digest: str,
-    model_digest: str,
-    request: str,
-    state: str,
-    due: float,
-    number: int | None,
-    run_id: str | None,
-    began: float | None,
-    ended: float | None,
-    outcome: str | None,
-) -> Progress:
-    asked = _read(request)
-    cell = Cell(key, asked.host, asked.model, asked, digest, model_digest)
+def _progress(*row: Any) -> Progress:
+    """ValueError, which names the field, for a row that is not as it was written."""
+    kept = dict(zip(_FIELDS, row, strict=True))
+    asked: Any = json.loads(kept["asked"])
+    outcome = json.loads(kept["outcome"]) if kept["outcome"] else None
+    where = misfit({**kept, "asked": asked, "outcome": outcome}, ROW)
+    if where is not None:
+        raise ValueError(f"cell {kept['key']!r} has no {where}")
+    request = _read(asked)
+    cell = Cell(kept["key"], request.host, request.model, request, kept["digest"], kept["model_digest"])
     return Progress(
-        *(cell, state, number or 0, run_id, began, ended), Outcome(**json.loads(outcome)) if outcome else None, due
+        *(cell, kept["state"], kept["number"] or 0, kept["run_id"], kept["began"], kept["ended"]),
+        Outcome(**outcome) if outcome else None,
+        kept["due"],
     )
 
 
@@ -272,8 +276,7 @@ def _row(cell: Cell) -> tuple[str, ...]:
     return cell.key, cell.digest, cell.model_digest, request
 
 
-def _read(text: str) -> Request:
-    said = json.loads(text)
+def _read(said: dict[str, Any]) -> Request:
     out = said.pop("out")
     lists = {name: tuple(value) for name, value in said.items() if isinstance(value, list)}
     return Request(**{**said, **lists}, out=Path(out) if out else None)

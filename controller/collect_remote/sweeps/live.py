@@ -8,12 +8,12 @@ import abc
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterable
 from typing import TextIO
 
 from collect_agent.events import Event
 
+from . import clock
 from .board import Board, render, sentence
 from .cells import Progress
 
@@ -32,13 +32,13 @@ class _View(abc.ABC):
 
     def began(self, progress: Progress) -> None:
         with self._lock:
-            now = time.time()
+            now = clock.now()
             self._board.began(progress, now)
             self._has_begun(progress, now)
 
     def event(self, cell_key: str, event: Event) -> None:
         with self._lock:
-            now = time.time()
+            now = clock.now()
             self._board.event(cell_key, event, now)
             self._goes_on(now)
 
@@ -46,7 +46,7 @@ class _View(abc.ABC):
         """`again_in`: seconds until it is tried again; None when it is not."""
         with self._lock:
             self._board.ended(progress, again_in)
-            self._has_ended(progress, again_in, time.time())
+            self._has_ended(progress, again_in, clock.now())
 
     def tick(self, now: float) -> None:
         """To be called every now and then, with the time in seconds since the epoch: nothing else moves the clocks."""
@@ -81,7 +81,7 @@ class Plain(_View):
 
     def __init__(self, cells: Iterable[Progress], out: TextIO) -> None:
         super().__init__(cells, out)
-        self._started = self._told = time.time()
+        self._started = self._told = clock.now()
 
     def _has_begun(self, progress: Progress, now: float) -> None:
         attempt = f", attempt {progress.attempts}" if progress.attempts > 1 else ""
@@ -123,7 +123,7 @@ class Live(_View):
         self._goes_on(now)
 
     def _goes_on(self, now: float) -> None:
-        if abs(now - self._last) < REDRAWN_S:  # a clock may be set back
+        if now - self._last < REDRAWN_S:
             return
         self._last = now
         columns, lines = _size(self._out)

@@ -10,11 +10,13 @@ include: [{model: llama, phase: both}]     # further ones, on every host
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import InventoryError
+from ..inventory import Inventory
 from ..inventory.document import Node, read
 from ..inventory.words import suggestion
 from ..request import Request
@@ -22,8 +24,9 @@ from .cells import product
 from .plan import Wanted
 
 LISTS = {"hosts": "host", "models": "model", "phases": "phase"}  # the plural of what has an option of its own
-Named = Mapping[str, str]  # option without its dashes: value as it is written; "" for a switch that is on
-OFF = "\0"  # ... and this for one that is off
+Named = Mapping[str, str]  # option without its dashes: value as it is written
+ON, OFF = "", "\0"  # ... or what stands for a switch that is on, and off
+MOST = 10_000  # combinations: nobody means more, and all are made before the first is run
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +38,41 @@ class Matrix:
     exclude: tuple[Named, ...] = ()
     include: tuple[Named, ...] = ()
 
-    @property
-    def hosts_named(self) -> list[str]:
-        """The hosts that are left out somewhere, or added."""
-        return [entry["host"] for entry in (*self.exclude, *self.include) if "host" in entry]
-
-    def wanted(self, ask: Callable[[Sequence[str]], Request]) -> list[Wanted]:
-        """What is asked of which hosts. `ask` makes a request of arguments; what it raises is raised."""
-        found = []
-        one: Named
+    def check(self, inventory: Inventory) -> None:
+        """InventoryError where it leaves out or adds what is not there, and where it is more than anybody means."""
+        combinations = math.prod(len(values) for values in self.axes.values())
+        if combinations > MOST:
+            raise InventoryError(
+                f"the matrix has {combinations} combinations on every host: at most {MOST} are taken",
+                "vary less at once, or name the cells that you mean below `include`",
+            )
         for entry in self.exclude:
             for name in entry.keys() - {*self.axes, "host"}:
                 raise InventoryError(
                     f"the matrix excludes cells by {name!r}, which it has no values of: none would be left out",
                     f"name the values of {name!r}, or exclude by {', '.join(['host', *self.axes])}",
                 )
+        own = {host.name for host in inventory.select(self.hosts or "all")}
+        for entry in (*self.exclude, *self.include):
+            if "host" in entry:
+                inventory.host(entry["host"])
+        for entry in self.exclude:
+            if "model" in entry and not any(entry["model"] in host.models for host in inventory.by_name.values()):
+                raise InventoryError(
+                    f"the matrix excludes cells of model {entry['model']!r}, which no host has: none would be left out",
+                    "see which models the hosts have: `collect-remote inventory`",
+                )
+        for entry in self.include:
+            if entry.get("host", "") not in {"", *own}:
+                raise InventoryError(
+                    f"the matrix includes a cell on {entry['host']}, which is not one of its hosts",
+                    "name it in `hosts` too",
+                )
+
+    def wanted(self, ask: Callable[[Sequence[str]], Request]) -> list[Wanted]:
+        """What is asked of which hosts. `ask` makes a request of arguments; what it raises is raised."""
+        found = []
+        one: Named
         varied = [name for name, values in self.axes.items() if len(values) > 1]
         for one in product(self.axes):
             less = [entry for entry in self.exclude if all(one.get(n) == v for n, v in entry.items() if n != "host")]
@@ -62,9 +85,12 @@ class Matrix:
 
 
 def _words(one: Named) -> list[str]:
-    """As arguments of a command line."""
-    given = {name: value for name, value in one.items() if value != OFF and name != "host"}
-    return [f"--{name}={value}" if value else f"--{name}" for name, value in given.items()]
+    """As arguments of a command line; the parser of a cell takes `--no-` for a switch that is off."""
+    return [_word(name, value) for name, value in one.items() if name != "host"]
+
+
+def _word(name: str, value: str) -> str:
+    return {ON: f"--{name}", OFF: f"--no-{name}"}.get(value, f"--{name}={value}")
 
 
 def _name(one: Named, names: Iterable[str]) -> str:
@@ -72,32 +98,47 @@ def _name(one: Named, names: Iterable[str]) -> str:
     return "".join(f" {name}={'off' if value == OFF else value or 'on'}" for name, value in said)
 
 
-def load(path: Path, options: Iterable[str]) -> Matrix:
-    """Read a file. `options`: the names that an axis may have. InventoryError with file, line and column."""
+def load(path: Path, options: Mapping[str, bool]) -> Matrix:
+    """Read a file. `options`: the names that an axis may have, and whether it is a switch.
+
+    InventoryError with file, line and column.
+    """
     root = read(path, "name the file of a matrix with --matrix")
     if root is None:
         raise InventoryError(f"{path}: the matrix is empty", "write what the sweep varies: `models: [a, b]`")
     root.refuse_foreign()
-    known = [*options, "host", "model", "phase"]
-    hosts, axes = None, {}
-    exclude: tuple[Named, ...] = ()
-    include: tuple[Named, ...] = ()
-    for name, node in _mapping(root).items():
-        if name == "hosts":
-            hosts = ",".join(_values(node))
-        elif name in ("exclude", "include"):
-            found = tuple(_named(entry, known) for entry in _list(node))
-            exclude, include = (found, include) if name == "exclude" else (exclude, found)
-        else:
-            axis = LISTS.get(name, name)
-            if name not in (*LISTS, *options):
-                raise (node.key or node).error(
-                    f"a matrix has no {name!r}", suggestion(name, [*LISTS, "exclude", "include", *options])
-                )
-            axes[axis] = _values(node)
-            if len(set(axes[axis])) < len(axes[axis]):
-                raise node.error(f"{name} has the same value twice", "name it once")
-    return Matrix(hosts, axes, exclude, include)
+    said = _mapping(root)
+    for name, node in said.items():
+        if name not in (known := [*LISTS, "exclude", "include", *options]):
+            raise (node.key or node).error(f"a matrix has no {name!r}", suggestion(name, known))
+    hosts = ",".join(_values(said["hosts"])) if "hosts" in said else None
+    axes = {
+        LISTS.get(name, name): _values(node, options.get(name, False))
+        for name, node in said.items()
+        if name not in ("hosts", "exclude", "include")
+    }
+    cells = {**options, "host": False, "model": False, "phase": False}
+    exclude = [_left_out(node, cells, axes) for node in _list(said.get("exclude"))]
+    include = [_further(node, cells) for node in _list(said.get("include"))]
+    return Matrix(hosts, axes, tuple(exclude), tuple(include))
+
+
+def _left_out(node: Node, known: Mapping[str, bool], axes: Mapping[str, tuple[str, ...]]) -> Named:
+    found = _named(node, known)
+    for name in found.keys() & axes.keys():
+        if found[name] not in axes[name]:
+            value = _mapping(node)[name]
+            raise value.error(
+                f"the matrix has no {name} {value.text}: no cell would be left out", "name one of its values"
+            )
+    return found
+
+
+def _further(node: Node, known: Mapping[str, bool]) -> Named:
+    found = _named(node, known)
+    if "model" not in found:
+        raise node.error("a further cell needs a model", "write `- {model: llama, ...}`")
+    return found
 
 
 def _mapping(node: Node) -> dict[str, Node]:
@@ -106,31 +147,38 @@ def _mapping(node: Node) -> dict[str, Node]:
     return node.value
 
 
-def _list(node: Node) -> tuple[Node, ...]:
+def _list(node: Node | None) -> tuple[Node, ...]:
+    if node is None:
+        return ()
     if not isinstance(node.value, tuple):
         raise node.error(f"this must be a list, not {node.kind}", "write `- {model: llama}`, one line each")
     return node.value
 
 
-def _values(node: Node) -> tuple[str, ...]:
-    found = tuple(_value(entry) for entry in (node.value if isinstance(node.value, tuple) else (node,)))
+def _values(node: Node, switch: bool = False) -> tuple[str, ...]:
+    found = tuple(_value(entry, switch) for entry in (node.value if isinstance(node.value, tuple) else (node,)))
     if not found:
         raise node.error("an empty list leaves no cell", "name a value, or leave the line out")
+    if len(set(found)) < len(found):
+        raise node.error(f"{node.key.value if node.key else 'it'} has the same value twice", "name it once")
     return found
 
 
-def _value(node: Node) -> str:
-    if isinstance(node.value, bool):
-        return "" if node.value else OFF
-    if isinstance(node.value, (dict, tuple)) or node.value is None:
-        raise node.error(f"a value must be a word or a number, not {node.kind}", "write one value, or a list of them")
-    return node.text
+def _value(node: Node, switch: bool) -> str:
+    if isinstance(node.value, (dict, tuple)) or not node.text:
+        what = node.kind if isinstance(node.value, (dict, tuple)) else "empty"
+        raise node.error(f"a value must be a word or a number, not {what}", "write one value, or a list of them")
+    if not switch:
+        return node.text
+    if not isinstance(node.value, bool):
+        raise node.error(f"{node.text!r} does not turn a switch on or off", "write true or false")
+    return ON if node.value else OFF
 
 
-def _named(node: Node, known: Iterable[str]) -> Named:
+def _named(node: Node, known: Mapping[str, bool]) -> Named:
     found = {}
     for name, value in _mapping(node).items():
         if name not in known:
             raise (value.key or value).error(f"there is no {name!r} in a cell", suggestion(name, known))
-        found[name] = _value(value)
+        found[name] = _value(value, known[name])
     return found

@@ -38,9 +38,14 @@ def cells_of(
     `asked`: further fields of `Request`. Where a host lacks a model that others have, there is no cell. UsageError for
     a model that no host has, a phase that a model does not have, and when nothing is left.
     """
-    chosen, phases = inventory.select(hosts), tuple(phases)
-    names = models_of(chosen) if models is None else tuple(models)
-    return expand(chosen, [Wanted(Request("", name, phase, **asked)) for name in names for phase in phases])
+    chosen = inventory.select(hosts)
+    names = models_of(chosen) if models is None else _several(models)
+    return expand(chosen, [Wanted(Request("", name, phase, **asked)) for name in names for phase in _several(phases)])
+
+
+def _several(names: Iterable[Any]) -> tuple[Any, ...]:
+    """A single text is one name, not its letters."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def models_of(hosts: Iterable[Host]) -> tuple[str, ...]:
@@ -51,20 +56,26 @@ def expand(hosts: Sequence[Host], wanted: Iterable[Wanted]) -> tuple[Cell, ...]:
     """Every request on every host that has its model. UsageError as in `cells_of`."""
     found = []
     for one in wanted:
-        having = [host for host in hosts if one.request.model in host.models]
-        if not having:
-            hosts[0].model(one.request.model)
+        meant = [host for host in hosts if one.only_on in (None, host.name)]
+        having = [host for host in meant if one.request.model in host.models]
+        if meant and not having:
+            meant[0].model(one.request.model)
         for host in having:
             request = dataclasses.replace(one.request, host=host.name)
             early(request, model_of(request, host))
-            if host.name not in one.not_on and one.only_on in (None, host.name):
+            if host.name not in one.not_on:
                 found.append(cell(host, request, tool(), one.name))
-    if not found:
+    return checked(found)
+
+
+def checked(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """UsageError when there are none, or one stands there twice."""
+    if not cells:
         raise UsageError("the sweep has no cells", "see which models the hosts have: `collect-remote inventory`")
-    (key, times), *_ = Counter(one.key for one in found).most_common(1)
+    (key, times), *_ = Counter(one.key for one in cells).most_common(1)
     if times > 1:
         raise UsageError(f"the sweep has the cell {key!r} {times} times", "name every model and phase once")
-    return tuple(found)
+    return tuple(cells)
 
 
 def tool() -> str:

@@ -106,7 +106,7 @@ def seconds(progress: Progress) -> float | None:
     """How long its last attempt took; None while it goes on."""
     if progress.state == "running" or progress.began is None or progress.ended is None:
         return None
-    return round(progress.ended - progress.began, 3)
+    return max(0.0, round(progress.ended - progress.began, 3))  # two tools, and a clock that was set between
 
 
 def error(progress: Progress) -> Mapping[str, Any] | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..errors import UsageError, kinds
 from .cells import Outcome, Progress
 
 PAUSE_S, LONGEST_PAUSE_S = 2.0, 300.0  # before the first retry; it doubles
 RETRIES = {"unreachable": 2, "transfer": 1}
+SHARE = re.compile(r"\d{1,9}|\d{1,3}(\.\d+)?%")
 _RELEASES = ("python", "cann", "torch", "torch_npu")
 
 
@@ -19,14 +22,24 @@ class Limits:
 
     jobs: cells at once; per_host: on one host. retries: {entry of an error's class: how often a cell is tried again}.
     max_fail: cells that may fail before no further one is begun, "20" or "20%"; None: all of them. timeout: seconds for
-    one attempt at a cell, everything included; None: as long as its own time-outs allow.
+    one attempt at a cell, everything included; None: as long as its own time-outs allow. UsageError for what is none.
     """
 
     jobs: int = 64
     per_host: int = 1
     retries: Mapping[str, int] = field(default_factory=lambda: dict(RETRIES))
-    max_fail: str | None = None
+    max_fail: str | int | None = None
     timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.jobs, self.per_host) < 1:
+            raise UsageError(f"no cell can be run with jobs={self.jobs}, per_host={self.per_host}", "have at least 1")
+        if self.max_fail is not None and not SHARE.fullmatch(str(self.max_fail)):
+            raise UsageError(f"{self.max_fail!r} is neither a number of cells nor a share", "write 20 or 20%")
+        if self.timeout is not None and not self.timeout > 0:
+            raise UsageError(f"a cell cannot be done in {self.timeout} s", "give it more, or None")
+        if foreign := self.retries.keys() - {*kinds()}:
+            raise UsageError(f"there is no kind of error {min(foreign)!r}", f"there are {', '.join(kinds())}")
 
 
 def startable(cells: Iterable[Progress], limits: Limits, now: float) -> list[Progress]:
@@ -68,8 +81,8 @@ def exhausted(cells: Sequence[Progress], limits: Limits) -> bool:
     """Whether more cells have failed than may."""
     if limits.max_fail is None:
         return False
-    share = limits.max_fail.endswith("%")
-    most = len(cells) * float(limits.max_fail[:-1]) / 100 if share else int(limits.max_fail)
+    said = str(limits.max_fail)
+    most = len(cells) * float(said[:-1]) / 100 if said.endswith("%") else int(said)
     return sum(one.state == "failed" for one in cells) > most
 
 

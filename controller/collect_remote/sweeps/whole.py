@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from collect_agent.events import Event
+from collect_agent.rundir import ARCHIVE
 
 from ..cancel import Cancel
 from ..errors import CollectError
@@ -28,7 +29,7 @@ from .conduct import Conductor, Watch
 from .engines import Elsewhere, Engine, here
 from .journal import Journal
 from .peers import Finding
-from .plan import tool
+from .plan import checked, tool
 from .schedule import Limits
 from .work import told
 
@@ -96,7 +97,8 @@ def sweep(
 
 
 def begin(cells: Sequence[Cell], directory: Path | str | None = None) -> Path:
-    """The directory of a new sweep. UsageError where there is one."""
+    """The directory of a new sweep. UsageError where there is one, and for cells that are none or stand there twice."""
+    cells = checked(tuple(cells))
     place = ROOT / f"{datetime.now():%Y%m%d_%H%M%S}_{os.urandom(2).hex()}" if directory is None else Path(directory)
     journals.create(place, cells)
     if directory is None:
@@ -134,7 +136,7 @@ def go_on(
             Conductor(journal, inventory.by_name, limits, watch, engine).run(cancel)
         except BaseException:
             watch.close()
-            with contextlib.suppress(CollectError):  # why it has ended says more
+            with contextlib.suppress(CollectError, KeyboardInterrupt):  # why it has ended says more
                 _reported(journal).save()
             raise
         watch.close()
@@ -158,7 +160,10 @@ def retry(directory: Path | str | None) -> int:
 
 
 def _renew(journal: Journal, inventory: Inventory) -> None:
-    """Hold every cell against the inventory and the tool of today: what stands for something else is run anew."""
+    """Hold every cell against the inventory and the tool of today, and its result against what is there.
+
+    What stands for something else is run anew, and so is what somebody has removed.
+    """
     ours = tool()
     for one in journal.cells():
         try:
@@ -172,6 +177,15 @@ def _renew(journal: Journal, inventory: Inventory) -> None:
             if now != one.cell.digest:
                 model = model_digest(host.model(one.cell.model))
                 journal.replace(dataclasses.replace(one.cell, digest=now, model_digest=model))
+            elif one.state == "valid" and not _is_there(one, journal.directory):
+                journal.again([one.cell.key])
+
+
+def _is_there(one: Progress, directory: Path) -> bool:
+    """Whether its result is where it was published, or where that is since somebody moved the sweep."""
+    published = Path((one.outcome and one.outcome.directory) or "")
+    moved = directory / "profiles" / one.cell.host / one.cell.model / published.name
+    return any((place / ARCHIVE).is_file() for place in (published, moved))
 
 
 def _reported(journal: Journal) -> Sweep:

@@ -134,7 +134,7 @@ def test_what_was_not_published_is_gone(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(KeyError), growing.incoming(place):
         (place.incoming / "half").write_text("x")
         raise KeyError
-    assert list(Path("profiles").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_brought_before_the_connection_was_lost_is_gone_on_with(
@@ -266,12 +266,13 @@ def test_there_has_to_be_room_for_what_comes_later_too(tmp_path: Path) -> None:
         sink.expect((entry("a", b"good"), Sent("b", 1 << 60, "")))
 
 
-def test_nothing_empty_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_empty_is_kept_but_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    place = store.place("h", "m", "r1")
-    with pytest.raises(UnreachableError), growing.incoming(place):
-        raise UnreachableError("gone")
-    assert not Path("profiles/.incoming").exists()
+    (tmp_path / "mine").mkdir()
+    for out in (None, Path("mine/new/h/m/r1")):
+        with pytest.raises(UnreachableError), growing.incoming(store.place("h", "m", "r1", out)):
+            raise UnreachableError("gone")
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["mine"]
 
 
 def test_a_strange_latest_does_not_spoil_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,11 @@ import pytest
 
 from collect_agent.events import Event
 from collect_remote import Cancel, sweep
+from collect_remote.cli.arguments import parser
 from collect_remote.errors import Interrupted, RunFailed, StorageError, UnreachableError, UsageError
 from collect_remote.inventory import Inventory, load
 from collect_remote.parallel import in_background
-from collect_remote.sweeps import conduct, whole
+from collect_remote.sweeps import whole
 from collect_remote.sweeps.cells import Outcome, Progress
 from collect_remote.sweeps.plan import cells_of
 from collect_remote.sweeps.schedule import Limits
@@ -126,21 +127,23 @@ def test_who_is_given_up_is_told(known: Inventory) -> None:
     assert seen.ends == [("a/llama/default", "failed"), ("a/other/default", "failed")]
 
 
-def test_setting_the_clock_ends_no_cell(known: Inventory, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("by", [7200, -7200])
+def test_setting_the_clock_ends_no_cell(known: Inventory, monkeypatch: pytest.MonkeyPatch, by: int) -> None:
     begun = threading.Event()
     real = time.time
 
     def later() -> float:
-        return real() + (7200 if begun.is_set() else 0)
+        return real() + (by if begun.is_set() else 0)
 
     def ends(_task: Task, _: object, cancel: Cancel) -> Outcome:
         begun.set()
         time.sleep(0.5)
         return Outcome("interrupted" if cancel.is_set else "valid")
 
-    monkeypatch.setattr(conduct.time, "time", later)
+    monkeypatch.setattr(time, "time", later)
     done, _, _ = run(known, ends, Limits(timeout=3600))
     assert done.ok
+    assert all(0.4 < cell["seconds"] < 600 for cell in done.document["cells"])
 
 
 def test_a_host_that_says_more_and_more_is_given_up_like_any_other(known: Inventory) -> None:
@@ -263,3 +266,15 @@ def test_an_error_of_the_run_is_known_as_that() -> None:
     assert ended(StorageError("full here"), "a").left
     assert not ended(RunFailed("it raised"), "a").left
     assert ended(Interrupted("interrupted: the result is kept on the host"), "a", "interrupted").left
+
+
+@pytest.mark.parametrize(("hosts", "left"), [("a", False), ("a,b", True)])
+def test_a_budget_that_is_used_up_is_told_where_something_is_left(
+    known: Inventory, capsys: pytest.CaptureFixture[str], hosts: str, left: bool
+) -> None:
+    """Nobody listens on port 1."""
+    words = ["sweep", "--hosts", hosts, "--models", "llama", "--max-fail", "0", "--retry", "unreachable=0"]
+    options = parser().parse_args([*words, "--jobs", "1", "--dir", "there"])
+    assert options.command(options) == (9 if left else 3)
+    assert ("no further one was begun" in capsys.readouterr().err) is left
+    assert not list(Path("there/profiles").rglob("*")), "nothing empty is left"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+import sweeps
 from collect_remote.errors import StorageError, UsageError
 from collect_remote.request import Request
+from collect_remote.sweeps import whole
 from collect_remote.sweeps.cells import Cell, Outcome, Progress
 from collect_remote.sweeps.journal import NAME, Journal, create
 from collect_remote.sweeps.report import write
@@ -35,7 +38,9 @@ def test_a_cell_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_every_change_of_state_is_kept(tmp_path: Path) -> None:
     create(tmp_path, CELLS)
-    lost, valid = Outcome("failed", {"message": "x"}), Outcome("valid", None, "d", {"step_ms": 1.5}, {"cann": "8"})
+    lost = sweeps.failed(sweeps.pending()).outcome
+    valid = Outcome("valid", None, "d", {"profiles": [sweeps.profile()]}, {"cann": "8"})
+    assert lost is not None
     with Journal(tmp_path) as journal:
         journal.begin("a/m/decode", "r1")
         assert (known(tmp_path)["a/m/decode"].state, known(tmp_path)["a/m/decode"].run_id) == ("running", "r1")
@@ -76,8 +81,12 @@ def test_a_sweep_is_not_begun_twice(tmp_path: Path) -> None:
     create(tmp_path, CELLS)
     with pytest.raises(UsageError, match="there is a sweep in"):
         create(tmp_path, CELLS[:1])
+    create(tmp_path / "of tonight", CELLS)
+    with pytest.raises(UsageError) as told:
+        create(tmp_path / "of tonight", CELLS)
+    assert f"--dir '{tmp_path}/of tonight'`" in told.value.remedy
     assert len(known(tmp_path)) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == [NAME]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [NAME, "of tonight"]
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be read as one" * 50])
@@ -97,6 +106,34 @@ def test_a_journal_of_another_form_is_told(tmp_path: Path) -> None:
             base.commit()
         with pytest.raises(StorageError, match=r"the journal .* cannot be used"):
             known(tmp_path)
+
+
+ERROR = {**sweeps.ERROR, "kinds": ["unreachable"]}
+VALID = {"state": "valid", "left": False, "error": None, "directory": "d", "versions": {}}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("state", "lost"),
+        ("due", "soon"),
+        ("due", float("inf")),
+        ("digest", b"\xff"),
+        ("request", '{"host": "a", "model": 7, "phase": null, "out": null}'),
+        ("outcome", '{"state": "valid"}'),
+        ("outcome", json.dumps({**VALID, "state": "failed", "error": {**ERROR, "entry": None}})),
+        ("outcome", json.dumps({**VALID, "summary": {"profiles": [{**sweeps.profile(), "times": 5}]}})),
+        ("outcome", json.dumps({**VALID, "summary": {"profiles": [{}]}})),
+        ("outcome", json.dumps({**VALID, "summary": None, "of_tomorrow": 1})),
+    ],
+)
+def test_whatever_stands_in_it_is_reported_or_told(tmp_path: Path, column: str, value: object) -> None:
+    create(tmp_path, CELLS)
+    with closing(sqlite3.connect(tmp_path / NAME)) as base:
+        base.execute(f"update cell set {column} = ?", (value,))  # noqa: S608
+        base.commit()
+    with pytest.raises(StorageError, match=r"the journal .* cannot be used: "):
+        whole.status(tmp_path)
 
 
 def test_a_directory_that_is_none_or_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -161,6 +198,7 @@ def test_a_change_costs_no_more_in_a_large_sweep(tmp_path: Path) -> None:
 
 KILLED = """
 import sys
+import sweeps
 from pathlib import Path
 from collect_remote.sweeps.cells import Outcome
 from collect_remote.sweeps.journal import Journal
@@ -168,7 +206,7 @@ with Journal(Path(sys.argv[1])) as journal:
     while True:
         journal.begin("a/m/decode", "r")
         print("begun", flush=True)
-        journal.end("a/m/decode", Outcome("failed", {"message": "x" * 5000}), "pending")
+        journal.end("a/m/decode", Outcome("failed", {**sweeps.ERROR, "kinds": [], "message": "x" * 5000}), "pending")
         print("ended", flush=True)
 """
 

@@ -82,6 +82,23 @@ def test_a_matrix_varies_every_option(here: Path) -> None:
     assert [(one.request.steps, one.request.keep_raw) for one in found][:2] == [(10, True), (10, False)]
 
 
+def test_the_values_of_the_file_do_not_come_to_those_of_the_command_line(here: Path) -> None:
+    words = ("--hosts", "ascend01", "--models", "llama", "--device", "3", "--allow-health", "Warning")
+    found = cells(*words, matrix="device: [1, '2,4']\nallow-health: Alarm")
+    assert [one.request.devices for one in found] == [("1",), ("2", "4")]
+    assert {one.request.allow_health for one in found} == {("Alarm",)}
+    assert [one.request.devices for one in cells(*words, matrix="level: 2")] == [("3",)]
+
+
+def test_a_switch_that_the_file_turns_off_is_off(here: Path) -> None:
+    file = "models: llama\nhosts: ascend01\nkeep-raw: [true, false]\ninclude: [{model: other, with-stack: false}]"
+    found = cells("--keep-raw", "--with-stack", matrix=file)
+    assert [(one.request.keep_raw, one.request.with_stack) for one in found] == [
+        *((True, True), (False, True)),
+        (True, False),
+    ]
+
+
 def test_some_are_left_out_and_some_are_added(here: Path) -> None:
     matrix = """
 models: [llama, other]
@@ -114,6 +131,24 @@ include: [{model: llama, phase: both, steps: 20}, {host: ascend01, model: flux}]
         ("exclude: [{modle: x}]", r"matrix.yaml:1:12: there is no 'modle' in a cell"),
         ("models: llama\nexclude: [{model: llama}]", r"the sweep has no cells"),
         ("models: llama\ninclude: [{model: llama}]", r"the sweep has the cell 'ascend01/llama/default' 2 times"),
+        (
+            "models: llama\nexclude: [{model: lama}]",
+            r"matrix.yaml:2:19: the matrix has no model lama: no cell would be",
+        ),
+        ("exclude: [{model: lama}]", r"of model 'lama', which no host has"),
+        ("include: [{phase: both}]", r"matrix.yaml:1:11: a further cell needs a model"),
+        ("hosts: a2\ninclude: [{host: ascend03, model: llama}]", r"a cell on ascend03, which is not one of its hosts"),
+        ("include: [{host: ascend03, model: flux}]", r"host ascend03 has no model 'flux'"),
+        ("steps: true", r"argument --steps: 'true' is neither a number of steps nor all"),
+        ("level: off", r"argument --level: invalid int value: 'off'"),
+        ("models: ''", r"matrix.yaml:1:9: a value must be a word or a number"),
+        ("keep-raw: 5", r"matrix.yaml:1:11: '5' does not turn a switch on or off"),
+        ("keep-raw: ''", r"matrix.yaml:1:11: a value must be a word or a number"),
+        ("wait: --", r"argument --wait: expected one argument"),
+        (
+            f"steps: {list(range(5, 1005))}\nwarmup-steps: {list(range(1, 101))}",
+            r"the matrix has 300000 combinations on every host: at most 10000",
+        ),
         ("- a", r"matrix.yaml:1:1: this must be a mapping, not a list"),
         ("", r"the matrix is empty"),
     ],
@@ -133,6 +168,7 @@ def test_mistakes_of_a_matrix(here: Path, matrix: str, message: str) -> None:
         (["--host", "ascend01", "sweep"], "--host before 'sweep' is of no use to it"),
         (["--steps", "5", "sweep"], "--steps before 'sweep' is of no use to it"),
         (["--dry-run", "sweep"], "--dry-run before 'sweep' is of no use to it"),
+        (["sweep", "--wait=--"], "argument --wait: expected one argument"),
         (["sweep", "--phases", "decod"], "argument --phase: invalid choice: 'decod'"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collect_remote.errors import UsageError
 from collect_remote.request import Request
 from collect_remote.sweeps.cells import Cell, Outcome, Progress
 from collect_remote.sweeps.schedule import Limits, after, doomed, exhausted, given_up, next_due, stale, startable
@@ -128,3 +129,13 @@ def test_no_pause_is_longer_than_the_longest_whatever_somebody_does_to_the_clock
     assert next_due([one], Limits(), 999) == 1000
     assert keys(startable([one], Limits(), 1000)) == keys(startable([one], Limits(), 0)) == ["a/1"]
     assert next_due([one], Limits(), 0) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"jobs": 0}, {"per_host": 0}, {"max_fail": "1e3"}, {"max_fail": -1}, {"timeout": 0}, {"retries": {"lost": 1}}],
+)
+def test_limits_that_are_none_are_refused(said: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Limits(**said)
+    assert Limits(max_fail=3) != Limits(max_fail="3%", timeout=0.1, retries={"storage": 1})

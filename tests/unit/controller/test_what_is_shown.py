@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -159,10 +160,10 @@ def test_a_bug_is_told_in_one_line_too(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert '"kind": "CollectError"' in said.out
 
 
-def command(redirection: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def command(redirection: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """collect-remote as a shell starts it with this redirection."""
     line = shlex.join([sys.executable, "-m", "collect_remote", *arguments])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **variables}
     return subprocess.run(
         ["sh", "-c", f"{line} {redirection}"], capture_output=True, text=True, check=False, env=environment, timeout=60
     )
@@ -180,6 +181,13 @@ def test_a_stdout_that_takes_nothing(redirection: str, message: str, as_json: li
     assert message in said
     assert "try: see where its stdout goes" in remedy
     assert entry == "  see: docs/troubleshooting.md#storage"
+
+
+def test_a_stdout_that_lacks_a_letter_gets_its_number(tmp_path: Path) -> None:
+    hosts = tmp_path / "inventory.yaml"
+    hosts.write_text("all: {vars: {models: {m: {adapter: transformers, path: /data/模型}}}, hosts: {h: }}", "utf-8")
+    done = command("", "-i", str(hosts), "inventory", "h", "--model", "m", PYTHONIOENCODING="ascii")
+    assert (done.returncode, "/data/\\u6a21\\u578b" in done.stdout) == (0, True), done.stderr
 
 
 def test_a_closed_stderr_is_no_reason_to_fail() -> None:

@@ -8,7 +8,7 @@ import shutil
 import time
 from typing import Any, Dict, List
 
-from . import elsewhere, listing, process
+from . import elsewhere, listing, process, putback
 from .rundir import ID, RunDir
 
 UNTOUCHED_S = 3600.0  # an agent or a run that is being put there is younger
@@ -54,6 +54,7 @@ def _remove(run: RunDir) -> str:
     if left:
         return "pids {} could not be ended".format(left)
     elsewhere.remove_copies(run)
+    putback.put_back(run)
     shutil.rmtree(run.path, ignore_errors=True)
     return "{} cannot be removed".format(run.path) if os.path.lexists(run.path) else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import elsewhere, events, ownership, process, remains
+from . import elsewhere, events, ownership, process, putback, remains
 from .failure import Failure
 from .rundir import RunDir
 from .troubles import FETCHED, SUPERVISOR_DIED
@@ -27,6 +27,7 @@ def died(run: RunDir) -> int:
 def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:
     process.end(run.id, grace_s=grace_s)
     elsewhere.remove_copies(run)
+    putback.put_back(run)
     remains.trim(run)
     ownership.give_back(run)
     sys.stdout.write(events.on_wire(events.failed(failure)))

@@ -8,7 +8,7 @@ import signal
 import time
 from typing import List
 
-from . import elsewhere, events, ownership, process
+from . import elsewhere, events, ownership, process, putback
 from .rundir import RunDir
 from .troubles import GOES_ON
 
@@ -31,6 +31,7 @@ def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
         time.sleep(0.05)
     left = process.end(run.id, grace_s=0.0)
     elsewhere.remove_copies(run)
+    putback.put_back(run)
     ownership.give_back(run)
     if not left and _is_alive(run):
         raise GOES_ON(run=run.id)

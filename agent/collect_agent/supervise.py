@@ -26,6 +26,7 @@ from . import (
     presence,
     process,
     program,
+    putback,
     ranks,
     remains,
     remedies,
@@ -44,7 +45,7 @@ def supervise(run: RunDir) -> int:
     family.adopt_orphans()
     journal = events.Journal(run.events)
     plan = run.read_plan()
-    loan = borrow.Loan(run, plan["container"]["name"]) if plan["container"] else None
+    loan = borrow.Loan(run, plan["container"]["name"]) if plan["container"] and plan["leased"] else None
     end: Dict[str, Any]
     try:
         with _watched(run, plan, loan) as limit:
@@ -61,6 +62,7 @@ def supervise(run: RunDir) -> int:
             "error": Failure("RunFailed", "the agent failed: {!r}".format(error)).to_json(),
         }
     left = process.end(run.id, grace_s=GRACE_S)
+    putback.put_back(run)
     if left:
         end["left"] = left
     if loan:

@@ -337,8 +337,8 @@ SUPERVISOR_DIED = Trouble(
     "supervisor-died",
     "RunFailed",
     "the supervisor of the run died",
-    "it was killed: by somebody, by the kernel for want of memory, by a boot of the host. The kernel ended the "
-    "model then",
+    "it was killed: by somebody, by the kernel for want of memory, by a boot of the host or of its container. The "
+    "kernel ended the model then",
     "read {log}",
 )
 GOES_ON = Trouble(

@@ -31,10 +31,10 @@ def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
         time.sleep(0.05)
     left = process.end(run.id, grace_s=0.0)
     elsewhere.remove_copies(run)
-    putback.put_back(run)
     ownership.give_back(run)
     if not left and _is_alive(run):
         raise GOES_ON(run=run.id)
+    putback.put_back(run)
     return left
 
 

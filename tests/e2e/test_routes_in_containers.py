@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -196,6 +197,32 @@ def test_a_route_in_a_container(host: Start, tool: Tool, tmp_path: Path, name: s
     assert devices.items() <= DEVICES.items()
     assert {use.logic for use in place.ascend.uses()} == set(devices)
     place.untouched(tmp_path)
+
+
+@pytest.mark.torch_npu
+@pytest.mark.exhaustive
+def test_the_real_torch_npu(host: Start, tool: Tool, tmp_path: Path, ascend_runtime: str) -> None:
+    case = CASES["step-on"]
+    place = Place(host, tool, case, runtime=ascend_runtime)
+    place.ask()
+    found = Collected(tool, place.collect())
+    assert found.profiles == [(*one, "Level1", "PipeUtilization") for one in case.expected]
+    place.untouched(tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_a_job_over_the_containers_of_two_hosts(host: Start, tool: Tool, tmp_path: Path) -> None:
+    places = [Place(functools.partial(host, name), tool, CASES["mindspeed"]) for name in ("ascend01", "ascend02")]
+    here = {"container": "vllm", "workdir": "/workspace/runs"}
+    entries = {place.ascend.name: {**here, "env": pyyaml(place.container)} for place in places}
+    at = "--nnodes={nodes} --node-rank={node_rank} --master-addr={master_addr} --master-port={master_port}"
+    command = f"python3 -m torch.distributed.run --nproc-per-node=2 {at} pretrain_gpt.py --train-iters 30"
+    model = {"route": "mindspeed", "project": MOUNTED, "command": command}
+    tool.inventory(*(place.ascend for place in places), models={"mine": model}, entries=entries)
+    found = Collected(tool, tool.collect("--devices", "2", "--nodes", "ascend02", model="mine"))
+    assert found.profiles == [("train", rank, "Level1", "PipeUtilization") for rank in range(4)]
+    for place in places:
+        place.untouched(tmp_path)
 
 
 # --- whose numbers, whose files, whose paths --------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class ProjectFacts:
     def unfit(self, model: str) -> EnvironmentUnfit:
         """The error of a project of `model` that has a problem."""
         remedy = "correct `project` in the inventory"
-        if "cannot be read" in str(self.problem):
+        if str(self.problem).endswith("cannot be read"):
             who = f"{self.container.user}, as whom we are in the container," if self.container else "the login user"
             remedy = f"let {who} read it"
         elif self.container:

@@ -152,8 +152,9 @@ def project(asked):
         problem = "is not there" if not os.path.exists(root) else "is no directory"
     elif not os.access(root, os.R_OK | os.X_OK):
         problem = "cannot be read"
-    elif unreadable(root, command):
-        problem = "has {}, which cannot be read".format(unreadable(root, command))
+    else:
+        script = unreadable(root, command)
+        problem = script and "has {}, which cannot be read".format(script)
     root = os.path.realpath(root)
     entries = [] if problem else started(root, command)
     of_entries = {} if problem else reached(root, entries)

@@ -32,14 +32,15 @@ def change(run: RunDir, path: str, said: Callable[[bytes, float], Tuple[bytes, f
         "path": path,
         "text": base64.b64encode(before).decode(),
         "mtime": status.st_mtime,
-        "mode": status.st_mode,
+        "mode": status.st_mode & 0o777,
+        "owner": [status.st_uid, status.st_gid],
         "ours": _digest(text),
     }
     with open(run.changed, "w", encoding="utf-8") as file:
         json.dump(note, file)
         file.flush()
         os.fsync(file.fileno())
-    _write(path, text, mtime, status.st_mode)
+    _write(note, text, mtime)
 
 
 def put_back(run: RunDir) -> None:
@@ -49,7 +50,7 @@ def put_back(run: RunDir) -> None:
         with open(note["path"], "rb") as file:
             is_ours = _digest(file.read()) == note["ours"]
         if is_ours:
-            _write(note["path"], base64.b64decode(note["text"]), note["mtime"], note["mode"])
+            _write(note, base64.b64decode(note["text"]), note["mtime"])
         os.unlink(run.changed)
 
 
@@ -66,15 +67,17 @@ def _digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def _write(path: str, text: bytes, mtime: float, mode: int) -> None:
-    """The whole file at once, with that time and those rights."""
-    part = "{}.{}".format(path, os.getpid())
+def _write(note: Dict[str, Any], text: bytes, mtime: float) -> None:
+    """The whole file at once, with that time; whose it was, and with the same rights."""
+    part = "{}.{}".format(note["path"], os.getpid())
     try:
         with open(part, "wb") as file:
-            os.fchmod(file.fileno(), mode & 0o777)
+            if os.geteuid() == 0:
+                os.fchown(file.fileno(), *note["owner"])
+            os.fchmod(file.fileno(), note["mode"])
             file.write(text)
         os.utime(part, (mtime, mtime))
-        os.replace(part, path)
+        os.replace(part, note["path"])
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)

@@ -401,6 +401,16 @@ def job(host: Start, tool: Tool) -> Iterator[Job]:
     running.place.container.stop()
 
 
+def test_a_job_in_another_container_is_not_seen(job: Job, tool: Tool) -> None:
+    """Also where that has the directory as well."""
+    box(job.place.ascend, "other", mounts={job.place.source: MOUNTED})
+    model = {"route": "dynamic", "project": f"{MOUNTED}/prof_config"}
+    inside(tool, job.place.ascend, "other", models={"mine": model})
+    message, remedy = "no process that can be seen from here looks at", "name that very one in the inventory"
+    one_error(job.place.collect(), 5, message=message, remedy=remedy)
+    assert job.file.read_bytes() == job.before
+
+
 def test_a_job_needs_nothing_of_its_host(job: Job, tool: Tool) -> None:
     """No device is leased, so nothing has to keep one there."""
     outcome = job.place.collect()

@@ -246,6 +246,23 @@ def test_the_next_run_begins_with_what_was_the_jobs_own(job, tmp_path):
     assert state(running) == before
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may give files to others")
+def test_the_file_stays_whose_it_is(job):
+    """Root asks the job of a user, who reads it: torch_npu makes the file for its own user and group alone."""
+    running = job().timed()
+    os.chown(running.directory / NAME, 1234, 1234)
+    (running.directory / NAME).chmod(0o640)
+
+    def rights():
+        status = (running.directory / NAME).stat()
+        return status.st_uid, status.st_gid, status.st_mode & 0o777
+
+    killed_while_it_asked(running)
+    assert rights() == (1234, 1234, 0o640)
+    putback.put_back(running.run)
+    assert rights() == (1234, 1234, 0o640)
+
+
 def test_what_somebody_else_has_written_meanwhile_is_theirs(job):
     running = job().timed()
     killed_while_it_asked(running)

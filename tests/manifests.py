@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from collect_agent import validate as agent
-from collect_agent.archive import check_archive
+from collect_agent.output.archive import check_archive
 
 SCHEMA = Path(__file__).resolve().parents[1] / "docs" / "manifest.schema.json"
 LARGE = 64 << 20  # bytes of an archive that takes its time to read

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import profiles
-from collect_agent import harvest, manifest, presence
-from collect_agent.acquire import described
-from collect_agent.archive import check_archive
+from collect_agent.npu import presence
+from collect_agent.npu.acquire import described
 from collect_agent.npu.device import Device, Process
-from collect_agent.pack import pack
-from collect_agent.rundir import ARCHIVE, RunDir
+from collect_agent.output import harvest, manifest
+from collect_agent.output.archive import check_archive
+from collect_agent.output.pack import pack
+from collect_agent.run.rundir import ARCHIVE, RunDir
 from collect_agent.template import windows
 from collect_agent.validate import validate, with_checks
 from collect_remote.inventory import ModelSpec

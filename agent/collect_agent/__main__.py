@@ -24,14 +24,14 @@ from typing import Any, Dict, List
 def main(arguments: List[str]) -> int:
     import json
 
-    from .rundir import RunDir
+    from .run.rundir import RunDir
 
     command, *rest = arguments
     if command == "start":
         from . import events
         from .failure import Failure
-        from .follow import follow
-        from .start import start
+        from .run.follow import follow
+        from .run.start import start
 
         try:
             with open(3, encoding="utf-8") as plan:
@@ -41,21 +41,21 @@ def main(arguments: List[str]) -> int:
             return 1
         return follow(run)
     if command == "follow":
-        from .follow import follow
+        from .run.follow import follow
 
         return follow(RunDir(rest[0]), int(rest[1]))
     if command == "send":
-        from .send import send
+        from .run.send import send
 
         return send(RunDir(rest[0]), int(rest[1]))
     if command == "pour":
-        from .send import pour
+        from .run.send import pour
 
         return pour(RunDir(rest[0]), int(rest[1]))
     if command in ("stop", "meet", "runs", "clean"):
         return _answer(command, rest)
     if command == "supervise":
-        from .supervise import supervise
+        from .run.supervise import supervise
 
         return supervise(RunDir(rest[0]))
     if command == "work":
@@ -71,11 +71,11 @@ def main(arguments: List[str]) -> int:
 
         return attend(RunDir(rest[0]))
     if command == "keep":
-        from .keeper import keep
+        from .boxes.keeper import keep
 
         return keep()
     if command == "bridge":
-        from .bridge import bridge
+        from .boxes.bridge import bridge
 
         return bridge(RunDir(rest[0]))
     if command == "validate":
@@ -92,26 +92,26 @@ def _answer(command: str, rest: List[str]) -> int:
     """What is answered with one event, and may take its time."""
     from . import events
     from .failure import Failure
-    from .rundir import RunDir
+    from .run.rundir import RunDir
 
     answer: Dict[str, Any]
     try:
         with events.beating():
             if command == "stop":
-                from .stop import stop
+                from .run.stop import stop
 
                 answer = {"left": stop(RunDir(rest[0]))}
             elif command == "meet":
-                from .together import meet
+                from .run.together import meet
 
                 meet(RunDir(rest[0]), int(rest[1]), int(rest[2]))
                 answer = {"number": int(rest[1])}
             elif command == "runs":
-                from . import listing
+                from .run import listing
 
                 answer = {"runs": listing.runs(rest[0])}
             else:
-                from .clean import clean
+                from .run.clean import clean
 
                 names = [word for word in rest[1:] if word != "--results"]
                 answer = clean(rest[0], names, "--results" in rest, os.path.basename(sys.argv[0]))

@@ -8,9 +8,10 @@ import os
 import traceback
 from typing import Any, Dict
 
-from . import adapters, events, family, remedies, template, troubles
+from . import adapters, events, remedies, template, troubles
 from .failure import Failure
-from .rundir import RunDir
+from .run import family
+from .run.rundir import RunDir
 
 
 def work(run: RunDir) -> int:

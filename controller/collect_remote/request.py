@@ -15,7 +15,7 @@ from collect_agent import template
 from collect_agent.npu.judge import Wish
 
 from .errors import UsageError
-from .inventory import ModelSpec
+from .inventory.hosts import ModelSpec
 
 Phase = Literal["prefill", "decode", "both", "separate", "forward", "train", "rollout"]
 PHASES: tuple[str, ...] = get_args(Phase)

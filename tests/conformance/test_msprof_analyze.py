@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collect_agent.archive import extract
+from collect_agent.output.archive import extract
 from harness import Tool
 from simhost import SimHost
 

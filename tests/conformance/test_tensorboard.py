@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from collect_agent.archive import extract
+from collect_agent.output.archive import extract
 from harness import Tool
 from simhost import SimHost
 

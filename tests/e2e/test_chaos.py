@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from collect_agent.archive import check_archive
+from collect_agent.output.archive import check_archive
 from harness import Tool
 from simhost import SimHost
 from simhost.link import Link

@@ -210,7 +210,8 @@ def test_host_and_containers_never_get_the_same_device(host: Start, tool: Tool, 
     names = ["ascend01", "one", "two"] * 3
     running = [tool.start("--host", name, "--model", "steady", "--json", "--wait", "10m") for name in names]
     done = [process.communicate(timeout=300) for process in running]
-    assert [process.returncode for process in running] == [0] * len(names), [err for _, err in done]
+    failed = "\n".join(err for process, (_, err) in zip(running, done, strict=True) if process.returncode)
+    assert [process.returncode for process in running] == [0] * len(names), failed
     assert len(ascend.uses()) == len(names)
     assert [use.beside for use in ascend.uses()] == [None] * len(names)
     nothing_left(ascend, tmp_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from boxes import box, inside, nothing_left
-from collect_agent import lease
+from collect_agent.npu import lease
 from harness import Tool, leases
 from simhost import SimHost
 from simhost.containers import Container

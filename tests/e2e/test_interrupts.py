@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from collect_agent.events import Event
-from collect_agent.process import start_time
+from collect_agent.run.process import start_time
 from collect_remote import Request, collect, load_inventory
 from collect_remote.cancel import Cancel
 from collect_remote.errors import Interrupted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collect_remote.collection import deploy
+from collect_remote import agent_file
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -42,7 +42,7 @@ def test_nothing_but_our_packages_is_installed(wheel: Path) -> None:
 
 def test_the_installed_wheel_builds_the_same_agent(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
-    code = "from collect_remote.collection import deploy; print(deploy.__file__, deploy.build().name)"
+    code = "from collect_remote import agent_file; print(agent_file.__file__, agent_file.build().name)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -53,12 +53,12 @@ def test_the_installed_wheel_builds_the_same_agent(wheel: Path, tmp_path: Path) 
     )
     place, name = done.stdout.split()
     assert Path(place).is_relative_to(tmp_path)
-    assert name == deploy.build().name
+    assert name == agent_file.build().name
 
 
 def test_the_agent_runs_from_its_one_file(tmp_path: Path) -> None:
     agent = tmp_path / "agent.pyz"
-    agent.write_bytes(deploy.build().content())
+    agent.write_bytes(agent_file.build().content())
     command = [sys.executable, "-I", "-S", agent, "validate", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 7

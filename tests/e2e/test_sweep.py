@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from collect_agent.archive import check_archive
+from collect_agent.output.archive import check_archive
 from collect_remote import Cancel, Limits, Profile, Request, cells_of, load_inventory, sweep
 from collect_remote.collection.pipeline import new_run_id
 from collect_remote.errors import Interrupted

@@ -13,10 +13,10 @@ from jsonschema import Draft202012Validator
 
 import manifests
 import results
-from collect_agent import manifest
 from collect_agent.npu.device import Device, Process
-from collect_agent.presence import tell
-from collect_agent.rundir import ARCHIVE, ID, PARTIAL
+from collect_agent.npu.presence import tell
+from collect_agent.output import manifest
+from collect_agent.run.rundir import ARCHIVE, ID, PARTIAL
 from collect_agent.validate.registry import FAIL, NA, PASS, UNPROVEN, WARN
 from collect_agent.validate.sources import PHASES
 from collect_remote.nodes import merge

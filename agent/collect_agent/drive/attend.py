@@ -14,9 +14,10 @@ import sys
 import time
 from typing import Any, Dict, Iterator, Mapping, Tuple
 
-from .. import events, family, putback, troubles
+from .. import events, troubles
 from ..failure import Failure
-from ..rundir import RunDir
+from ..run import family, putback
+from ..run.rundir import RunDir
 from . import jobs
 
 FILE = "profiler_config.json"

@@ -12,7 +12,7 @@ import socket
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from .. import process
+from ..run import process
 
 VARIABLE = "PROF_CONFIG_PATH"
 _NAME = re.compile(r"dp_(.+)_(\d+)_rank_(-?\d+)\.log$")

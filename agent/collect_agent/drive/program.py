@@ -15,9 +15,10 @@ import subprocess
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
-from .. import events, family, process, shim, together, troubles
+from .. import events, shim, troubles
 from ..failure import Failure
-from ..rundir import RunDir
+from ..run import family, process, together
+from ..run.rundir import RunDir
 from . import diagnosis
 from .http import Conversation
 from .lost import lost

@@ -2,6 +2,6 @@
 
     look.look() -> interpret.interpret() -> judge.judge() -> choice.groups()      (in a container: inside.judge_for())
 
-Everything but `look` is pure, and the controller uses it too: for saved texts, and to say beforehand what a run would
-get.
+All of that but `look` is pure, and the controller uses it too: for saved texts, and to say beforehand what a run would
+get. On the host, `acquire` chooses, takes the `lease` of each and looks again; `presence` tells who is on them later.
 """

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional
 
-from ..archive import ROOT
-from ..tarstream import ArchiveError
+from ..output.archive import ROOT
+from ..output.tarstream import ArchiveError
 from . import configuration, invariants, steps, warmup  # noqa: F401 - each enters its checks, in this order
 from .facts import Expected, Facts
 from .messages import MESSAGES, explain

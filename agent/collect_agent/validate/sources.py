@@ -8,8 +8,17 @@ import os
 import stat
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..archive import MANIFEST, MANIFEST_NAME, MAX_MANIFEST, ROOT, Digesting, compare, parse_manifest, read_archive
-from ..tarstream import ArchiveError, Entry
+from ..output.archive import (
+    MANIFEST,
+    MANIFEST_NAME,
+    MAX_MANIFEST,
+    ROOT,
+    Digesting,
+    compare,
+    parse_manifest,
+    read_archive,
+)
+from ..output.tarstream import ArchiveError, Entry
 from .facts import INFO_NAME, OUTPUT, Facts
 from .observe import File, observe, split
 

@@ -13,8 +13,7 @@ from collect_agent import remedies
 from collect_agent.events import MARK
 from collect_agent.npu.look import LATE
 
-from .. import containers
-from ..collection import deploy
+from .. import agent_file, containers
 from ..errors import CollectError, EnvironmentUnfit, internal, one_line
 from ..inventory import Host, ModelSpec
 from ..parallel import at_once
@@ -97,7 +96,7 @@ def _steps(host: Host, model: ModelSpec | None) -> Iterator[Check | Facts]:
         assert remote.login is not None  # noqa: S101 - it is open
         yield from connection.opened(remote.login)
         begun = time.monotonic()
-        facts = survey(remote, host, deploy.build().name, look=wanted(model) if model else "")
+        facts = survey(remote, host, agent_file.build().name, look=wanted(model) if model else "")
         yield connection.first_output(remote.login)
         yield ok(SURVEY, "the host was looked at", time.monotonic() - begun)
         yield facts

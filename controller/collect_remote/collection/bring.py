@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from collect_agent import archive
 from collect_agent.events import Event
-from collect_agent.manifest import stages
-from collect_agent.rundir import ARCHIVE, PARTIAL
-from collect_agent.tarstream import ArchiveError
+from collect_agent.output import archive
+from collect_agent.output.manifest import stages
+from collect_agent.output.tarstream import ArchiveError
+from collect_agent.run.rundir import ARCHIVE, PARTIAL
 
 from ..errors import CollectError, ConnectError, Interrupted, TransferError, Trouble, UnreachableError
 from ..parallel import in_background

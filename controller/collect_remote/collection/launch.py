@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from collect_agent.acquire import described
 from collect_agent.npu import choice
+from collect_agent.npu.acquire import described
 
-from .. import __version__, checks
+from .. import __version__, agent_file, checks
 from ..checks.estimate import need
 from ..errors import NoFreeDevice, UsageError
 from ..inventory import Host, ModelSpec
@@ -17,7 +17,6 @@ from ..npus.judged import Verdict, groups, out_of_reach, verdicts
 from ..request import Request, Window
 from ..routes.plan import Plan
 from ..survey.survey import Facts
-from . import deploy
 from .session import Log
 
 ORPHAN_S = 600.0  # without a follower
@@ -64,7 +63,7 @@ def document(
     link_bytes_s: float | None = None,
     first: Host | None = None,
 ) -> dict[str, Any]:
-    """What the agent gets to start a run: see `collect_agent.start`. A detached one needs no follower.
+    """What the agent gets to start a run: see `collect_agent.run.start`. A detached one needs no follower.
 
     `link_bytes_s`: how fast the result can be brought, where that was measured. `first`: of the hosts of the job.
     """
@@ -81,7 +80,7 @@ def document(
         "request": asked,
         "versions": {
             "collect_remote": __version__,
-            "agent": deploy.build().name,
+            "agent": agent_file.build().name,
             "cann": facts.cann_version,
             **facts.versions,
         },
@@ -108,7 +107,7 @@ def document(
 
 def place_in_job(request: Request, first: Host | None) -> dict[str, Any] | None:
     """Where the host of `request` stands among those of its job, and where the first one's is met: see
-    `collect_agent.together`. master_port: None for one that is free there. None without a `first`: it is alone.
+    `collect_agent.run.together`. master_port: None for one that is free there. None without a `first`: it is alone.
 
     UsageError for what is no port.
     """

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from collect_agent.events import Event
 
+from .. import agent_file
 from ..cancel import Cancel
 from ..errors import RunFailed, Trouble, UsageError, one_line
 from ..inventory import Host
@@ -16,7 +17,6 @@ from ..results.profile import Profile
 from ..ssh.remote import Remote
 from ..ssh.tenacity import Tenacity
 from ..survey.survey import survey
-from . import deploy
 from .bring import bring
 from .deploy import Deployed
 from .run import Run, answer
@@ -129,7 +129,8 @@ def clean(
 
 
 def _deployed(remote: Remote, host: Host) -> Deployed:
-    return Deployed(remote, Tenacity(remote).persist(lambda: survey(remote, host, deploy.build().name, remote.prepare)))
+    agent = agent_file.build().name
+    return Deployed(remote, Tenacity(remote).persist(lambda: survey(remote, host, agent, remote.prepare)))
 
 
 def _find(deployed: Deployed, run_id: str) -> Listed:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from .. import containers
+from .. import agent_file, containers
 from ..cancel import Cancel
 from ..errors import CollectError, Interrupted, StorageError, TransferError, UsageError, from_agent
 from ..inventory import Host, ModelSpec
@@ -24,7 +24,7 @@ from ..routes.plan import Plan
 from ..ssh.remote import Remote
 from ..ssh.tenacity import Tenacity
 from ..survey.survey import Facts, survey
-from . import deploy
+from .deploy import Deployed
 from .session import Log, OnEvent, session
 
 if TYPE_CHECKING:
@@ -167,14 +167,14 @@ def preview(request: Request, host: Host, on_event: OnEvent | None = None, *, fi
     devices = groups(judged, request.wish)[0] if plan.leased else ()
     from .launch import place_in_job
 
-    return Preview(host.name, facts, judged, devices, plan, deploy.build().name, place_in_job(request, first))
+    return Preview(host.name, facts, judged, devices, plan, agent_file.build().name, place_in_job(request, first))
 
 
 def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
     """The verdict on every NPU of a host, in npu-smi's order."""
     with session(host, on_event) as (remote, log):
         log(stage="survey")
-        facts = survey(remote, host, deploy.build().name)
+        facts = survey(remote, host, agent_file.build().name)
     from ..npus.judged import verdicts
 
     return verdicts(facts)
@@ -182,7 +182,7 @@ def devices(host: Host, on_event: OnEvent | None = None) -> tuple[Verdict, ...]:
 
 def deploy_agent(host: Host) -> str:
     """Put the agent on a host, unless it is there; its path on the host."""
-    agent = deploy.build()
+    agent = agent_file.build()
     with session(host, None) as (remote, log):
         log(stage="survey")
         facts = survey(remote, host, agent.name)
@@ -191,7 +191,7 @@ def deploy_agent(host: Host) -> str:
         checks.require(checks.of_host(facts))
         if not facts.agent_present:
             log(stage="deploy")
-            upload = f"umask 027\n{deploy.upload_script(agent, facts.workdir)}"
+            upload = f"umask 027\n{agent_file.upload_script(agent, facts.workdir)}"
             with containers.stream(remote, facts.container, upload) as stream:
                 said = list(stream.lines(timeout=60))
                 if stream.status() != 0:
@@ -232,7 +232,7 @@ def planned(
     link = remote.login.link_bytes_s if remote.login else None
     asked = document(request, run_id, plan, facts, judged, detached=detached, link_bytes_s=link, first=first)
     log(stage="start", run=run_id, upload=not facts.agent_present)
-    return Run(deploy.Deployed(remote, facts), run_id, request.reconnect_for, asked), asked
+    return Run(Deployed(remote, facts), run_id, request.reconnect_for, asked), asked
 
 
 def _decided(
@@ -254,7 +254,7 @@ def _decided(
 
 def _surveyed(host: Host, remote: Remote, log: Log, look: str) -> Facts:
     log(stage="survey")
-    agent = deploy.build().name
+    agent = agent_file.build().name
     return Tenacity(remote).persist(lambda: survey(remote, host, agent, lambda: _meanwhile(remote), look))
 
 

@@ -90,7 +90,7 @@ class Run:
             return list(answer(stream, "stop")["left"])
 
     def send(self, offset: int) -> Stream:
-        """The result files of the run, as `collect_agent.send` writes them, from a byte offset on."""
+        """The result files of the run, as `collect_agent.run.send` writes them, from a byte offset on."""
         return self._deployed.stream("send", self.directory, str(offset), after=" 2>/dev/null", going=True)
 
     def pour(self, offset: int, file: int) -> Pour | None:

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from collect_agent.archive import digest_file
+from collect_agent.output.archive import digest_file
 
 from ..errors import StorageError, TransferError, UnreachableError, storage_error
 from ..ssh.stream import Stream

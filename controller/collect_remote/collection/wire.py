@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collect_agent.events import Event
-from collect_agent.rundir import ARCHIVE, PARTIAL
+from collect_agent.run.rundir import ARCHIVE, PARTIAL
 
 from ..errors import ProfileInvalid, TransferError, one_line
 from ..shape import ANY_NAME, Maybe, Null, TooDeep, count, misfit, parsed
@@ -86,9 +86,9 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A run as its host describes it (`collect_agent.listing`). Times in seconds; `silent_s`: since it was followed.
+    """A run as its host describes it (`collect_agent.run.listing`). Times in seconds.
 
-    node: its host's place among those of a job.
+    silent_s: since it was followed. node: its host's place among those of a job.
     """
 
     run: str

@@ -53,7 +53,7 @@ KEEPER = 7  # the descriptor on which a keeper sees that the start of its run is
 
 
 def keeping(box: Box, agent: str, plan: Mapping[str, Any], bridge: list[str]) -> str:
-    """Shell lines for the host: start the keeper of a run's devices (`collect_agent.keeper`).
+    """Shell lines for the host: start the keeper of a run's devices (`collect_agent.boxes.keeper`).
 
     agent    its path on the host
     bridge   what carries between keeper and run, inside

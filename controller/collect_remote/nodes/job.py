@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from collect_agent.events import Event
-from collect_agent.manifest import stages
-from collect_agent.rundir import ARCHIVE
+from collect_agent.output.manifest import stages
+from collect_agent.run.rundir import ARCHIVE
 
 from ..collection import pipeline
 from ..collection.launch import place_in_job

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collect_agent import archive, pack
-from collect_agent.archive import ROOT
-from collect_agent.rundir import ARCHIVE
-from collect_agent.tarstream import ArchiveError
+from collect_agent.output import archive, pack
+from collect_agent.output.archive import ROOT
+from collect_agent.output.tarstream import ArchiveError
+from collect_agent.run.rundir import ARCHIVE
 from collect_agent.validate import TREE_CHECKS, validate, with_checks
 from collect_agent.validate.registry import FAIL, UNPROVEN
 

@@ -66,10 +66,10 @@ class Fleet:
 def _seen(remote: Remote) -> Seen:
     if (seen := glance(remote, remote.host)) is not None:
         return seen
-    from ..collection import deploy  # what few hosts need, none waits for
+    from .. import agent_file  # what few hosts need, none waits for
     from ..survey.survey import survey
 
-    return survey(remote, remote.host, deploy.build().name)
+    return survey(remote, remote.host, agent_file.build().name)
 
 
 def worst(answers: Sequence[Answer]) -> int:

@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from collect_agent.archive import digest_file
-from collect_agent.rundir import ARCHIVE, ID, PARTIAL
+from collect_agent.output.archive import digest_file
+from collect_agent.run.rundir import ARCHIVE, ID, PARTIAL
 
 from ..errors import ConnectError, Interrupted, storage_error
 from .store import MANIFEST, ROOT, Place

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from collect_agent.archive import Digesting
-from collect_agent.tarstream import ArchiveError, walk
+from collect_agent.output.archive import Digesting
+from collect_agent.output.tarstream import ArchiveError, walk
 
 from ..errors import ProfileInvalid, UsageError
 

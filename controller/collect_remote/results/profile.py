@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from collect_agent.archive import ROOT, check_archive, parse_manifest
-from collect_agent.manifest import FORMAT
-from collect_agent.parsed import OUTPUT
-from collect_agent.rundir import ARCHIVE, PARTIAL
-from collect_agent.tarstream import ArchiveError
+from collect_agent.output.archive import ROOT, check_archive, parse_manifest
+from collect_agent.output.manifest import FORMAT
+from collect_agent.output.parsed import OUTPUT
+from collect_agent.output.tarstream import ArchiveError
+from collect_agent.run.rundir import ARCHIVE, PARTIAL
 
 from ..errors import ProfileInvalid, UsageError, one_line
 from ..shape import Maybe, count, misfit

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collect_agent.rundir import sync_directory
+from collect_agent.run.rundir import sync_directory
 
 from ..errors import Trouble, UsageError, storage_error
 

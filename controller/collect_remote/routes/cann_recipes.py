@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import UsageError
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 from ..inventory.options import one_of, text
 from ..request import Request, Window
 from ..survey.project import ProjectFacts, Wants

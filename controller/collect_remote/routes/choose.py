@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..errors import CollectError, EnvironmentUnfit, ProfileInvalid, RunFailed, UsageError
-from ..inventory import Host, ModelSpec
+from ..inventory.hosts import Host, ModelSpec
 from ..request import Request, Window, window
 from ..survey.project import ProjectFacts, look
 from . import AUTO, TEMPLATE, detect, routes, template

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ..errors import EnvironmentUnfit, UsageError
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 from ..survey.project import ProjectFacts, Wants
 from . import AUTO, routes
 from .route import Match, Route

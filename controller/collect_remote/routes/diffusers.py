@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 from ..inventory.options import call
 from ..request import Request, Window
 from ..survey.project import ProjectFacts, Wants

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from ..errors import EnvironmentUnfit, UsageError
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 from ..inventory.options import count
 from ..request import Request, Window
 from ..survey.project import ProjectFacts, Wants

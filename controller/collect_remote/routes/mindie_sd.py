@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import EnvironmentUnfit
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 from ..inventory.options import calls
 from ..request import Request, Window
 from ..survey.project import ProjectFacts, Wants

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ..errors import UsageError
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 from ..request import Request, Window, adapter_source
 from .plan import Plan, expected
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import UsageError
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 from ..inventory.options import count
 from ..request import Request, Window
 from ..survey.project import ProjectFacts, Wants

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import EnvironmentUnfit, UsageError
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 from ..request import Request, Window
 from ..survey.project import ProjectFacts
 from . import vllm_release

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EnvironmentUnfit
-from ..inventory import ModelSpec
+from ..inventory.hosts import ModelSpec
 
 if TYPE_CHECKING:
     from ..containers import Box

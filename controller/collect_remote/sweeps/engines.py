@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from collect_agent.events import Event
-from collect_agent.rundir import ARCHIVE
+from collect_agent.run.rundir import ARCHIVE
 
 from ..cancel import Cancel
 from ..collection import transfer

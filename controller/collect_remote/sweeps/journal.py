@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from collect_agent.rundir import sync_directory
+from collect_agent.run.rundir import sync_directory
 
 from ..errors import StorageError, Trouble, UsageError, one_line, storage_error
 from ..request import Request

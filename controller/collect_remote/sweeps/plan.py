@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import __version__
-from ..collection import deploy
+from .. import __version__, agent_file
 from ..errors import UsageError
 from ..inventory import Host, Inventory
 from ..request import Request
@@ -70,4 +69,4 @@ def expand(hosts: Sequence[Host], wanted: Iterable[Wanted]) -> tuple[Cell, ...]:
 
 def tool() -> str:
     """What takes part from our side: its version and its agent, which is named by its digest."""
-    return f"{__version__} {deploy.build().name}"
+    return f"{__version__} {agent_file.build().name}"

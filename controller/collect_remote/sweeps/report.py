@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from collect_agent.rundir import sync_directory
+from collect_agent.run.rundir import sync_directory
 
 from ..errors import storage_error
 from ..shape import printable

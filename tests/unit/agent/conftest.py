@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 import manifests
-from collect_agent import presence
+from collect_agent.npu import presence
 
 settings.register_profile("many", deadline=None, max_examples=int(os.environ.get("COLLECT_REMOTE_EXAMPLES", "2000")))
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from collect_agent import clean, putback
 from collect_agent.drive import jobs
 from collect_agent.drive.attend import Attendance, _alone
 from collect_agent.failure import Failure
-from collect_agent.rundir import RunDir
+from collect_agent.run import clean, putback
+from collect_agent.run.rundir import RunDir
 
 NAME = "profiler_config.json"
 

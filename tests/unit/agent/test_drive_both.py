@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from collect_agent import ranks
 from collect_agent.drive.diagnosis import cause, diagnose
 from collect_agent.drive.story import Story
+from collect_agent.run import ranks
 
 DEVICE = {"count": 1, "name": "Ascend910B3", "index": 0, "memory_free_bytes": 5, "memory_total_bytes": 9}
 SCHEDULE = {"skip_first": 2, "wait": 0, "warmup": 1, "active": 3}

@@ -19,9 +19,11 @@ from typing import Any
 import pytest
 
 import collect_agent
-from collect_agent import borrow, lease, process
+from collect_agent.boxes import borrow
 from collect_agent.failure import Failure
-from collect_agent.rundir import RunDir
+from collect_agent.npu import lease
+from collect_agent.run import process
+from collect_agent.run.rundir import RunDir
 from npu_smi_tables import A2, MAPPING, Die, info, mapping
 
 RUN_ID = "r" + uuid.uuid4().hex  # processes are found by it on the whole machine

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collect_agent import pack as pack_module
-from collect_agent.archive import MANIFEST, ArchiveError, check_archive, digest_file, extract, read_back
-from collect_agent.pack import PackError, level_for, pack, tree
+from collect_agent.output import pack as pack_module
+from collect_agent.output.archive import MANIFEST, ArchiveError, check_archive, digest_file, extract, read_back
+from collect_agent.output.pack import PackError, level_for, pack, tree
 
 names = st.text(
     st.characters(blacklist_categories=("Cs",), blacklist_characters="/\\\0"), min_size=1, max_size=40

@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collect_agent.archive import MANIFEST, ArchiveError, check_archive, extract
-from collect_agent.pack import pack
-from collect_agent.tarstream import walk
+from collect_agent.output.archive import MANIFEST, ArchiveError, check_archive, extract
+from collect_agent.output.pack import pack
+from collect_agent.output.tarstream import walk
 
 FILES = {"profile_l1/decode/a.csv": b"Step,Computing\n1,2.5\n", "profile_l1/decode/b.json": os.urandom(150)}
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from collect_agent import elsewhere, harvest, parse, parsed, remains
-from collect_agent.elsewhere import Place
-from collect_agent.rundir import RunDir
+from collect_agent.output import elsewhere, harvest, parse, parsed
+from collect_agent.output.elsewhere import Place
+from collect_agent.run import remains
+from collect_agent.run.rundir import RunDir
 
 PLAN: dict[str, Any] = {
     "files": {},

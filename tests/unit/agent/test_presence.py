@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collect_agent import presence
+from collect_agent.npu import presence
 from collect_agent.npu.device import Device, Process
 
 HELD = [{"logic": 0, "used_mb": 3300}]

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collect_agent import events, lease, process, program
-from collect_agent.rundir import RunDir
+from collect_agent import events
+from collect_agent.npu import lease
+from collect_agent.run import process, program
+from collect_agent.run.rundir import RunDir
 
 RUN_ID = "r" + uuid.uuid4().hex  # processes are found by it on the whole machine
 

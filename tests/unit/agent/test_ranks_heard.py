@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from collect_agent import ranks
 from collect_agent.failure import Failure
+from collect_agent.run import ranks
 
 DEVICE = {"stage": "import", "device": {"count": 2, "pid": 1}}
 

@@ -17,8 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collect_agent import events, follow, manifest, process, remains, send, supervise
-from collect_agent.rundir import RunDir
+from collect_agent import events
+from collect_agent.output import manifest
+from collect_agent.run import follow, process, remains, send, supervise
+from collect_agent.run.rundir import RunDir
 
 PLAN: dict[str, Any] = {"files": {"request.json": "{}"}}
 
@@ -272,7 +274,7 @@ def test_a_run_with_data_keeps_everything(run: RunDir) -> None:
 
 def test_a_removed_log_is_written_again(run: RunDir) -> None:
     code = (
-        "import os, sys; from collect_agent import remains; from collect_agent.rundir import RunDir\n"
+        "import os, sys; from collect_agent.run import remains; from collect_agent.run.rundir import RunDir\n"
         "print('before', flush=True); os.unlink(sys.argv[1])\n"
         "remains.restore_log(RunDir(os.path.dirname(sys.argv[1])))\n"
         "print('after', flush=True); os.write(2, b'and errors\\n')"

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 import collect_agent
-from collect_agent import events, follow, listing, process
-from collect_agent.clean import clean
+from collect_agent import events
 from collect_agent.failure import Failure
-from collect_agent.rundir import RunDir
-from collect_agent.send import send
-from collect_agent.stop import stop
+from collect_agent.run import follow, listing, process
+from collect_agent.run.clean import clean
+from collect_agent.run.rundir import RunDir
+from collect_agent.run.send import send
+from collect_agent.run.stop import stop
 
 LAUNCHER = """
 import sys

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import profiles
-from collect_agent.archive import extract
-from collect_agent.pack import pack, tree
+from collect_agent.output.archive import extract
+from collect_agent.output.pack import pack, tree
 from collect_agent.validate import validate, with_checks
 from profiles import Profile
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import profiles
-from collect_agent.archive import MANIFEST
-from collect_agent.pack import pack
+from collect_agent.output.archive import MANIFEST
+from collect_agent.output.pack import pack
 from collect_agent.validate import CHECKS, TREE_CHECKS, validate
 from profiles import Profile
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import profiles
-from collect_agent.archive import extract
-from collect_agent.pack import pack, tree
+from collect_agent.output.archive import extract
+from collect_agent.output.pack import pack, tree
 from collect_agent.validate import validate
 from profiles import Profile
 

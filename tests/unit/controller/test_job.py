@@ -13,7 +13,7 @@ import pytest
 
 import manifests
 import results
-from collect_agent.rundir import ARCHIVE
+from collect_agent.run.rundir import ARCHIVE
 from collect_agent.validate import validate
 from collect_remote.cancel import Cancel
 from collect_remote.collection.pipeline import collect

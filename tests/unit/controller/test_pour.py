@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from collect_remote import agent_file
 from collect_remote.cancel import Cancel
 from collect_remote.collection import deploy, transfer
 from collect_remote.collection.run import Run
@@ -66,7 +67,7 @@ class Lab:
         place.mkdir(exist_ok=True)
         self.files = ended(host)
         with Remote(entry(host)) as remote:
-            self.facts = survey(remote, remote.host, deploy.build().name)
+            self.facts = survey(remote, remote.host, agent_file.build().name)
 
     def pull(self, moved: Moved = lambda _, __: None, *, cancel: Cancel | None = None, **changes: object) -> Watched:
         """Have all files here, whole."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collect_remote.collection import deploy
+from collect_remote import agent_file
 from collect_remote.survey import probe as programs
 from harness import command_line, gone
 
@@ -96,7 +96,7 @@ def test_a_distribution_is_known_by_its_whole_name(
 
 @pytest.mark.parametrize("length", [None, 0, 1000], ids=["whole", "empty", "truncated"])
 def test_a_damaged_agent_counts_as_none(tmp_path: Path, length: int | None) -> None:
-    agent = deploy.build()
+    agent = agent_file.build()
     place = Path(agent.path(str(tmp_path / "work")))
     assert not probed(tmp_path, agent.name)["agent_present"]
     place.parent.mkdir(parents=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import results
-from collect_agent.rundir import ARCHIVE, PARTIAL
+from collect_agent.run.rundir import ARCHIVE, PARTIAL
 from collect_remote import Request, load_inventory
 from collect_remote.collection import manage
 from collect_remote.errors import CollectError, Interrupted, UnreachableError

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from .reader import unfinished
 
-FOLDERS = ("runs", "agent")  # of `collect_agent.rundir` and of the agent itself, made by whoever came first
+FOLDERS = ("runs", "agent")  # of `collect_agent.run.rundir` and of the agent itself, made by whoever came first
 
 
 def nearest(path):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Set, Tuple
 
-from . import process
-from .failure import Failure
-from .npu import look as npu_look
-from .npu.device import Process
-from .npu.interpret import interpret
-from .troubles import DEVICE_SHARED
+from ..failure import Failure
+from ..run import process
+from ..troubles import DEVICE_SHARED
+from . import look as npu_look
+from .device import Process
+from .interpret import interpret
 
 Moment = Dict[str, Any]
 OTHERS = "the program had its devices before: nobody looked who else was on them"

@@ -6,21 +6,11 @@ import os
 import time
 from typing import Any, Dict, List, NamedTuple
 
-from . import (
-    archive,
-    cpus,
-    elsewhere,
-    events,
-    harvest,
-    manifest,
-    pack,
-    presence,
-    remains,
-    tarstream,
-    troubles,
-    validate,
-)
-from .failure import Failure
+from .. import cpus, events, troubles, validate
+from ..failure import Failure
+from ..npu import presence
+from ..output import archive, elsewhere, harvest, manifest, pack, tarstream
+from . import remains
 from .rundir import RunDir
 
 

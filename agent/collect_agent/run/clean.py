@@ -8,7 +8,8 @@ import shutil
 import time
 from typing import Any, Dict, List
 
-from . import elsewhere, listing, process, putback
+from ..output import elsewhere
+from . import listing, process, putback
 from .rundir import ID, RunDir
 
 UNTOUCHED_S = 3600.0  # an agent or a run that is being put there is younger

@@ -14,7 +14,9 @@ import sys
 import time
 from typing import Any, BinaryIO, Dict, Iterator, Optional
 
-from . import events, family, lease, process, together
+from .. import events
+from ..npu import lease
+from . import family, process, together
 from .ranks import Ranks
 from .rundir import RunDir
 

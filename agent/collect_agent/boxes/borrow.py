@@ -14,11 +14,13 @@ import json
 import time
 from typing import Any, Callable, Dict, Iterator, Optional
 
-from . import events, lease, presence, process
-from .failure import Failure
-from .npu.interpret import interpret
-from .rundir import RunDir
-from .troubles import NO_KEEPER
+from .. import events
+from ..failure import Failure
+from ..npu import lease, presence
+from ..npu.interpret import interpret
+from ..run import process
+from ..run.rundir import RunDir
+from ..troubles import NO_KEEPER
 
 POLL_S = 0.03
 START_S = 120.0  # for the keeper to find the run

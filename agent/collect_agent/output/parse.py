@@ -12,9 +12,9 @@ import sys
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional
 
+from ..run.remains import without_cursor
+from ..validate.messages import explain
 from . import parsed
-from .remains import without_cursor
-from .validate.messages import explain
 
 TICK_S, BEAT_S = 0.5, 5.0
 LIMIT_S = 600.0

@@ -10,14 +10,14 @@ import random
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import lease, troubles
-from .failure import Failure
-from .npu import choice
-from .npu.device import Device
-from .npu.inside import judge_for
-from .npu.interpret import interpret
-from .npu.judge import Verdict, Wish
-from .npu.look import look
+from .. import troubles
+from ..failure import Failure
+from . import choice, lease
+from .device import Device
+from .inside import judge_for
+from .interpret import interpret
+from .judge import Verdict, Wish
+from .look import look
 
 TRY_EVERY_S = (0.5, 1.5)
 LOOK_EVERY_S = 15.0

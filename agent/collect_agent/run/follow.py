@@ -9,7 +9,8 @@ import sys
 import time
 from typing import BinaryIO
 
-from . import events, process
+from .. import events
+from . import process
 from .rundir import RunDir
 
 POLL_S = (0.01, 0.5)  # while much happens, and while nothing does

@@ -7,9 +7,9 @@ import os
 import re
 import shutil
 
-from .failure import Failure
+from ..failure import Failure
+from ..troubles import REMOVED
 from .rundir import RunDir
-from .troubles import REMOVED
 
 BLOCK = 1 << 20
 _CURSOR = re.compile(rb"[^\n]?\x08")

@@ -33,9 +33,9 @@ from typing import (
     Union,
 )
 
-from . import cpus
+from .. import cpus
+from ..run.rundir import sync_directory
 from .archive import MANIFEST
-from .rundir import sync_directory
 from .tarstream import check_name
 
 BLOCK = 1 << 20

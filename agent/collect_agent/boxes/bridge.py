@@ -14,8 +14,9 @@ import sys
 import time
 from typing import List, Optional
 
-from . import events, process
-from .rundir import RunDir
+from .. import events
+from ..run import process
+from ..run.rundir import RunDir
 
 ENDED, BUSY, NEVER, GONE = 40, 41, 42, 43  # exit statuses that no engine has of its own
 OVER = "over"  # from the keeper: whoever was to start the run has come to its end

@@ -8,9 +8,12 @@ import signal
 import time
 from typing import List
 
-from . import elsewhere, events, ownership, process, putback
+from .. import events
+from ..boxes import ownership
+from ..output import elsewhere
+from ..troubles import GOES_ON
+from . import process, putback
 from .rundir import RunDir
-from .troubles import GOES_ON
 
 
 def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Iterable, List, Tuple
 
-from . import process
+from ..run import process
 
 
 def pids_outside(identities: Iterable[Tuple[int, str]]) -> List[int]:

@@ -6,7 +6,8 @@ import os
 import time
 from typing import Any, Dict, List, Optional
 
-from . import events, process
+from .. import events
+from . import process
 from .rundir import ID, RunDir
 
 RUNNING, FINISHED, FAILED, ORPHANED, STOPPED = "running", "finished", "failed", "orphaned", "stopped"

@@ -16,24 +16,11 @@ import traceback
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from . import (
-    acquire,
-    borrow,
-    events,
-    family,
-    lease,
-    ownership,
-    presence,
-    process,
-    program,
-    putback,
-    ranks,
-    remains,
-    remedies,
-    together,
-    troubles,
-)
-from .failure import Failure
+from .. import events, remedies, troubles
+from ..boxes import borrow, ownership
+from ..failure import Failure
+from ..npu import acquire, lease, presence
+from . import family, process, program, putback, ranks, remains, together
 from .rundir import RunDir
 
 TICK_S = 0.5
@@ -100,7 +87,8 @@ def _pipeline(
         started = time.time()
         worker = program.start(run, plan, held, port)
         # The worker has a model to load: what comes after it is imported meanwhile.
-        from . import harvest, result
+        from ..output import harvest
+        from . import result
 
         def at_gate(when: str) -> None:
             if plan["leased"]:  # what is on the devices of others is theirs
@@ -134,7 +122,7 @@ def _follow_worker(
 
     At its gates, with their names, `look` is called. One that dies in its parser has recorded all that it had to.
     """
-    from . import harvest
+    from ..output import harvest
 
     error: Optional[Dict[str, str]] = None
     with contextlib.closing(worker):

@@ -6,8 +6,8 @@ import platform
 from types import MappingProxyType
 from typing import Any, Dict, List, Mapping
 
-from .events import Event
-from .rundir import RunDir
+from ..events import Event
+from ..run.rundir import RunDir
 
 FORMAT = "collect-remote/1"
 NONE: Mapping[int, List[Event]] = MappingProxyType({})

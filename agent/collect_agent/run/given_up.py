@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from . import elsewhere, events, ownership, process, putback, remains
-from .failure import Failure
+from .. import events
+from ..boxes import ownership
+from ..failure import Failure
+from ..output import elsewhere
+from ..troubles import FETCHED, SUPERVISOR_DIED
+from . import process, putback, remains
 from .rundir import RunDir
-from .troubles import FETCHED, SUPERVISOR_DIED
 
 GRACE_S = 5.0  # for a supervisor whose run was removed, to end it
 

@@ -12,10 +12,12 @@ import re
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from . import cpus, elsewhere, pack, parse, parsed, process
-from .rundir import RunDir
-from .troubles import NO_DATA, NOT_PARSED
-from .validate.messages import explain
+from .. import cpus
+from ..run import process
+from ..run.rundir import RunDir
+from ..troubles import NO_DATA, NOT_PARSED
+from ..validate.messages import explain
+from . import elsewhere, pack, parse, parsed
 
 Emit = Callable[..., Any]
 Parsed = Dict[str, Any]

@@ -20,9 +20,11 @@ import threading
 import time
 from typing import Any, Dict, NoReturn, Optional
 
-from . import acquire, bridge, events, lease, namespaces
-from .failure import Failure
-from .npu.look import look
+from .. import events
+from ..failure import Failure
+from ..npu import acquire, lease
+from ..npu.look import look
+from . import bridge, namespaces
 
 PAUSE_S = (0.3, 10.0)
 ENGINE_S = 30.0

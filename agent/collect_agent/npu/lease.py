@@ -28,7 +28,7 @@ import stat
 import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from .npu.reasons import LEASED
+from .reasons import LEASED
 
 DIRECTORY_VARIABLE = "COLLECT_REMOTE_LEASE_DIR"
 DEFAULT_DIRECTORY = "/tmp"  # noqa: S108 - shared by all users on purpose

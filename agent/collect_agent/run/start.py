@@ -15,10 +15,10 @@ import signal
 import sys
 from typing import Any, Dict, NoReturn
 
+from ..failure import Failure
+from ..troubles import NO_RUN_DIRECTORY
 from . import process
-from .failure import Failure
 from .rundir import RunDir
-from .troubles import NO_RUN_DIRECTORY
 
 
 def start(plan: Dict[str, Any]) -> RunDir:

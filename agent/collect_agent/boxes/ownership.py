@@ -9,7 +9,7 @@ import contextlib
 import os
 from typing import List, Optional, Tuple
 
-from .rundir import RunDir
+from ..run.rundir import RunDir
 
 
 def give_back(run: RunDir) -> None:

@@ -11,8 +11,9 @@ import signal
 import time
 from typing import Dict, Iterable, List, Optional, Sequence, Set
 
-from . import events, process
-from .troubles import RANK_ENDED
+from .. import events
+from ..troubles import RANK_ENDED
+from . import process
 
 # torchrun's summary of a failure, of torch 2.1 to 2.13 (torch/distributed/elastic/multiprocessing/errors).
 _RANK = re.compile(r"\s*rank\s*: (\d+) \(local_rank")

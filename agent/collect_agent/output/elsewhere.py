@@ -16,8 +16,8 @@ import signal
 import time
 from typing import Dict, Iterable, List, NamedTuple, Optional
 
+from ..run.rundir import RunDir
 from . import parsed
-from .rundir import RunDir
 
 CANDIDATES = ("/dev/shm", "/tmp", "/var/tmp")  # noqa: S108 - besides TMPDIR and the home
 PLAIN = re.compile(r"[A-Za-z0-9_./-]+")  # by every release of the profiler and of msprof

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, Dict, List
 
-from . import events, troubles
+from .. import events, troubles
 from .follow import follow
 from .rundir import RunDir
 

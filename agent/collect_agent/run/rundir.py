@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any, Dict
 
-from . import events
+from .. import events
 
 ARCHIVE = "profile_l1.tar.gz"
 PARTIAL = "profile_l1.partial.tar.gz"  # of a profile that is not valid

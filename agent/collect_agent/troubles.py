@@ -230,10 +230,10 @@ SERVER_ENDED = Trouble(
 JOB_NOT_THERE = Trouble(
     "job-not-there",
     "EnvironmentUnfit",
-    "no process of this host looks at {directory}",
+    "no process that can be seen from here looks at {directory}",
     "the job has ended, runs on another host or in a container, or was started without PROF_CONFIG_PATH; torch_npu "
     "reads that variable when it is imported",
-    "start the job with PROF_CONFIG_PATH={directory}; for one in a container name the container in the inventory",
+    "start the job with PROF_CONFIG_PATH={directory}; for one in a container name that very one in the inventory",
 )
 NO_SUCH_RANK = Trouble(
     "no-such-rank",
@@ -337,8 +337,8 @@ SUPERVISOR_DIED = Trouble(
     "supervisor-died",
     "RunFailed",
     "the supervisor of the run died",
-    "it was killed: by somebody, by the kernel for want of memory, by a boot of the host. The kernel ended the "
-    "model then",
+    "it was killed: by somebody, by the kernel for want of memory, by a boot of the host or of its container. The "
+    "kernel ended the model then",
     "read {log}",
 )
 GOES_ON = Trouble(

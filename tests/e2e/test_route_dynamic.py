@@ -145,7 +145,7 @@ def test_the_job_has_ended(host: Start, tool: Tool, job: Callable[..., Job]) -> 
     wait_for(lambda: not running.runs)
     before = running.state
     ask(tool, ascend, running.directory)
-    one_error(tool.collect(model="job"), 5, message="no process of this host looks at", remedy="PROF_CONFIG_PATH")
+    one_error(tool.collect(model="job"), 5, message="no process that can be seen", remedy="PROF_CONFIG_PATH")
     assert running.state == before
 
 

@@ -12,11 +12,11 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Dict, Iterator, Mapping
+from typing import Any, Dict, Iterator, Mapping, Tuple
 
 from .. import events, troubles
 from ..failure import Failure
-from ..run import family
+from ..run import family, putback
 from ..run.rundir import RunDir
 from . import jobs
 
@@ -33,7 +33,7 @@ def attend(run: RunDir) -> int:
         asked: Dict[str, Any] = json.load(file)
     expected = run.read_plan()["expected"]
     ((phase, steps),) = expected["steps"].items()
-    attendance = Attendance(asked["directory"], expected["ranks"], asked["begin_s"])
+    attendance = Attendance(run, asked["directory"], expected["ranks"], asked["begin_s"])
     try:
         voice.say("load")
         attendance.find()
@@ -76,8 +76,8 @@ def _lock(descriptor: int, directory: str) -> None:
 class Attendance:
     """The ranks to profile of the job that looks at `directory`, from the change of its file on."""
 
-    def __init__(self, directory: str, wanted: "list[int]", begin_s: float) -> None:
-        self._directory, self._wanted, self._begin_s = directory, wanted, begin_s
+    def __init__(self, run: RunDir, directory: str, wanted: "list[int]", begin_s: float) -> None:
+        self._run, self._directory, self._wanted, self._begin_s = run, directory, wanted, begin_s
         self._since = 0.0
         self.ranks: Dict[int, jobs.Rank] = {}
         self._all: Dict[int, jobs.Rank] = {}
@@ -100,19 +100,20 @@ class Attendance:
         if len(self._all) > len(self.ranks):
             config = dict(config, is_rank=True, rank_list=sorted(self.ranks))
         self._since = time.time() - 1.0  # logs have milliseconds, and another process's clock
-        try:
-            with open(path, "rb") as file:
-                before, times = file.read(), os.fstat(file.fileno())
+
+        def asking(before: bytes, mtime: float) -> Tuple[bytes, float]:
             # Whole seconds count, later than the file's and than the start of the job.
-            later = int(max(time.time(), times.st_mtime)) + 1
-            _write(path, json.dumps({**_known(before), **config}, indent=4).encode(), later, times.st_mode)
+            later = int(max(time.time(), mtime)) + 1
+            return json.dumps({**_known(before), **config}, indent=4).encode(), later
+
+        try:
+            putback.change(self._run, path, asking)
         except OSError as error:
             raise troubles.JOB_NOT_ASKED(path=path, why=error.strerror) from error
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):
-                _write(path, before, times.st_mtime, times.st_mode)
+            putback.put_back(self._run)
 
     def wait(self, what: str) -> None:
         """Until every rank has logged it. Failure when one has ended before, or nothing begins in time."""
@@ -156,17 +157,3 @@ def _known(text: bytes) -> Dict[str, Any]:
     except ValueError:
         return {}
     return said if isinstance(said, dict) else {}
-
-
-def _write(path: str, text: bytes, mtime: float, mode: int) -> None:
-    """The whole file at once, with that time and those rights."""
-    part = "{}.{}".format(path, os.getpid())
-    try:
-        with open(part, "wb") as file:
-            os.fchmod(file.fileno(), mode & 0o777)
-            file.write(text)
-        os.utime(part, (mtime, mtime))
-        os.replace(part, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(part)

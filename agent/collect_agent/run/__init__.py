@@ -6,5 +6,6 @@ program, ranks, together     the plan's program and its reports; several ranks h
 process, family              finding and ending processes; parents and descendants
 result, remains, given_up    what is sent; what is left behind; the end of a run that cannot tell its own any more
 follow, send                 both ways out
+putback                      a file of the user's that it changes for a while: what it was
 listing, clean               what is on the host; removing what has ended
 """

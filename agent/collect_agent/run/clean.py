@@ -9,7 +9,7 @@ import time
 from typing import Any, Dict, List
 
 from ..output import elsewhere
-from . import listing, process
+from . import listing, process, putback
 from .rundir import ID, RunDir
 
 UNTOUCHED_S = 3600.0  # an agent or a run that is being put there is younger
@@ -55,6 +55,7 @@ def _remove(run: RunDir) -> str:
     if left:
         return "pids {} could not be ended".format(left)
     elsewhere.remove_copies(run)
+    putback.put_back(run)
     shutil.rmtree(run.path, ignore_errors=True)
     return "{} cannot be removed".format(run.path) if os.path.lexists(run.path) else ""
 

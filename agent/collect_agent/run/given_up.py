@@ -9,7 +9,7 @@ from ..boxes import ownership
 from ..failure import Failure
 from ..output import elsewhere
 from ..troubles import FETCHED, SUPERVISOR_DIED
-from . import process, remains
+from . import process, putback, remains
 from .rundir import RunDir
 
 GRACE_S = 5.0  # for a supervisor whose run was removed, to end it
@@ -30,6 +30,7 @@ def died(run: RunDir) -> int:
 def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:
     process.end(run.id, grace_s=grace_s)
     elsewhere.remove_copies(run)
+    putback.put_back(run)
     remains.trim(run)
     ownership.give_back(run)
     sys.stdout.write(events.on_wire(events.failed(failure)))

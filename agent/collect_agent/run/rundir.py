@@ -36,6 +36,7 @@ class RunDir:
         self.archive = self._in(ARCHIVE)
         self.partial = self._in(PARTIAL)
         self.copies = self._in("copies")
+        self.changed = self._in("changed.json")  # which file of the user's, and what it was
         self.reserve = self._in("reserve")
         # In a container: what the run asks its keeper on the host, what that answers, and who carries it.
         self.asked = self._in("asked.jsonl")

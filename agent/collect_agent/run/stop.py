@@ -12,7 +12,7 @@ from .. import events
 from ..boxes import ownership
 from ..output import elsewhere
 from ..troubles import GOES_ON
-from . import process
+from . import process, putback
 from .rundir import RunDir
 
 
@@ -37,6 +37,7 @@ def stop(run: RunDir, grace_s: float = 15.0) -> List[int]:
     ownership.give_back(run)
     if not left and _is_alive(run):
         raise GOES_ON(run=run.id)
+    putback.put_back(run)
     return left
 
 

@@ -20,7 +20,7 @@ from .. import events, remedies, troubles
 from ..boxes import borrow, ownership
 from ..failure import Failure
 from ..npu import acquire, lease, presence
-from . import family, process, program, ranks, remains, together
+from . import family, process, program, putback, ranks, remains, together
 from .rundir import RunDir
 
 TICK_S = 0.5
@@ -32,7 +32,7 @@ def supervise(run: RunDir) -> int:
     family.adopt_orphans()
     journal = events.Journal(run.events)
     plan = run.read_plan()
-    loan = borrow.Loan(run, plan["container"]["name"]) if plan["container"] else None
+    loan = borrow.Loan(run, plan["container"]["name"]) if plan["container"] and plan["leased"] else None
     end: Dict[str, Any]
     try:
         with _watched(run, plan, loan) as limit:
@@ -49,6 +49,7 @@ def supervise(run: RunDir) -> int:
             "error": Failure("RunFailed", "the agent failed: {!r}".format(error)).to_json(),
         }
     left = process.end(run.id, grace_s=GRACE_S)
+    putback.put_back(run)
     if left:
         end["left"] = left
     if loan:

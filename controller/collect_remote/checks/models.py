@@ -47,4 +47,5 @@ def files(facts: Facts, model: ModelSpec) -> Check:
     if problem is None:
         return ok(FILES, f"{model.name}: {path} can be read")
     says = FILES.says.format(path=path, model=model.name, problem=problem, place=facts.place)
-    return failed(FILES, EnvironmentUnfit(says))
+    remedy = facts.container.advice("path", path) if facts.container and problem == "is not there" else ""
+    return failed(FILES, EnvironmentUnfit(says, remedy))

@@ -47,10 +47,10 @@ class Deployed:
         return self.remote.pour(self.script(command, *arguments, after=" 2>/dev/null"), file)
 
     def start(self, script: str, plan: Mapping[str, Any], run: str) -> Stream:
-        """Start `script`, which starts the run of `plan` in the directory `run`; in a container, with its keeper."""
+        """Start `script`, which starts the run of `plan` in the directory `run`; in a container, with a keeper."""
         box, facts = self.facts.container, self.facts
-        if box is None:
-            return self.remote.stream(script)
+        if box is None or not plan["leased"]:
+            return containers.stream(self.remote, box, script)
         variables = {name: facts.environment[name] for name in NEEDED if name in facts.environment}
         inside = [facts.python, "-I", "-S", self.agent.path(facts.workdir), "bridge", run]
         outside = [

@@ -79,6 +79,21 @@ class Box:
             "logic_ids": sorted(self.logic_ids.items()),
         }
 
+    def inside(self, path: str) -> str | None:
+        """Where a path of the host is in the container; None where no mount brings it there."""
+        place = PurePosixPath(path)
+        holding = [mount for mount in self.mounts if place.is_relative_to(mount.source)]
+        if not holding:
+            return None
+        mount = max(holding, key=lambda mount: len(mount.source))
+        return str(PurePosixPath(mount.target) / place.relative_to(mount.source))
+
+    def advice(self, key: str, path: str) -> str:
+        """What to do about a path of the inventory that is not there: most often it is one of the host."""
+        inner = self.inside(path)
+        means = f"`{key}` means a path in the container {self.name}"
+        return f"{means}: there {path} of the host is {inner}" if inner else f"{means}: correct it, or mount it there"
+
     def command(self, *argv: str, variables: Mapping[str, str] | None = None) -> list[str]:
         """What runs `argv` inside, its input and output ours; never on a terminal."""
         more = [f"--env={name}={value}" for name, value in (variables or {}).items()]

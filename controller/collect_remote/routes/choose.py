@@ -48,8 +48,9 @@ def early(request: Request, model: ModelSpec) -> tuple[Window, Plan] | None:
 
 def gives_way(error: CollectError) -> bool:
     """Whether a model's fallback takes over: its own way has been gone to the end, and there is no valid profile."""
-    ended = isinstance(error, EnvironmentUnfit) and error.of_run  # what the program made of the host, not the host
-    return ended or isinstance(error, ProfileInvalid | RunFailed)
+    # Not what is wrong with the host before, or becomes of it meanwhile, as of a container that stops.
+    ended = isinstance(error, EnvironmentUnfit | RunFailed) and error.of_run
+    return ended or isinstance(error, ProfileInvalid)
 
 
 def in_place_of(model: ModelSpec, why: str, request: Request) -> tuple[Window, Plan]:

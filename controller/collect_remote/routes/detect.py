@@ -29,15 +29,10 @@ def find(model: ModelSpec, facts: ProjectFacts) -> tuple[Route, Match]:
     EnvironmentUnfit when the project cannot be looked at, or no route fits.
     """
     if facts.problem:
-        raise EnvironmentUnfit(
-            f"{facts.path}, the project of model {model.name}, {facts.problem}", "correct `project` in the inventory"
-        )
+        raise facts.unfit(model.name)
     script = _script(model.options.get("command", ()))
     if script is not None and posixpath.relpath(posixpath.join(facts.path, script), facts.path) not in facts.entries:
-        raise EnvironmentUnfit(
-            f"there is no {script} in {facts.path}, and the command of model {model.name} starts it",
-            "correct `command` or `project` in the inventory",
-        )
+        raise facts.lacks(script, model.name)
     if model.route != AUTO:
         (route,) = _candidates(model)
         return route, route.detect(model, facts) or Match((f"route {route.name} was asked for",))

@@ -176,7 +176,7 @@ def _facts(told: _Told, greeting: tuple[str, ...]) -> Facts:
         environment=kept(answer["environment"]),
         container=box,
         npu=npu,
-        project=seen(answer["project"]) if answer["project"] else None,
+        project=seen(answer["project"], box) if answer["project"] else None,
         **{name: answer[name] for name in _COPIED},
     )
 

@@ -9,14 +9,25 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from collect_agent.drive import jobs
 from collect_agent.drive.attend import Attendance, _alone
 from collect_agent.failure import Failure
+from collect_agent.run import clean, putback
+from collect_agent.run.rundir import RunDir
 
 NAME = "profiler_config.json"
+
+
+def a_run(parent, run_id="20261130_100000_00abcd"):
+    """The directory of a run, in a work directory below `parent`."""
+    run = RunDir(str(parent / "workdir" / "runs" / run_id))
+    os.makedirs(run.path, exist_ok=True)
+    Path(run.plan).write_text("{}")
+    return run
 
 
 class Job:
@@ -24,6 +35,7 @@ class Job:
 
     def __init__(self, directory, rank=-1, told=None):
         self.directory, self.rank = directory, rank
+        self.run = a_run(directory.parent)
         (directory / "log").mkdir(exist_ok=True)
         (directory / NAME).write_text('{"active": 7, "mine": true}')
         os.utime(directory / NAME, (1700000000, 1700000000))
@@ -32,6 +44,8 @@ class Job:
             env=dict(os.environ, PROF_CONFIG_PATH=told or str(directory)),
             cwd=str(directory.parent),
         )
+        while not Path(f"/proc/{self.process.pid}/environ").read_bytes():
+            time.sleep(0.001)  # the kernel lets go of us a moment before
         name = f"dp_{socket.gethostname()}_{self.process.pid}_rank_{rank}.log"
         self.log = directory / "log" / name
         self.log.touch()
@@ -96,7 +110,7 @@ def test_who_looks_at_a_directory(job, tmp_path):
 def test_what_is_asked_and_put_back(job):
     running = job().timed()
     before = state(running)
-    attendance = Attendance(str(running.directory), [0], 20)
+    attendance = Attendance(running.run, str(running.directory), [0], 20)
     attendance.find()
     running.records()
     with attendance.asked({"start_step": -1, "active": 1}):
@@ -115,13 +129,13 @@ def test_what_is_asked_and_put_back(job):
 
 def test_some_ranks_of_many(job):
     ranks = [job(rank=rank).timed() for rank in (0, 1, 2)]
-    attendance = Attendance(str(ranks[0].directory), [0, 2], 20)
+    attendance = Attendance(ranks[0].run, str(ranks[0].directory), [0, 2], 20)
     attendance.find()
     with attendance.asked({"start_step": -1}):
         said = json.loads(state(ranks[0])[0])
         assert (said["is_rank"], said["rank_list"]) == (True, [0, 2])
     with pytest.raises(Failure, match="has no rank 7 on this host: it has 0, 1, 2"):
-        Attendance(str(ranks[0].directory), [7], 20).find()
+        Attendance(ranks[0].run, str(ranks[0].directory), [7], 20).find()
 
 
 def test_one_asks_at_a_time(tmp_path):
@@ -135,7 +149,7 @@ def test_one_asks_at_a_time(tmp_path):
 
 def test_nobody_looks(tmp_path):
     with pytest.raises(Failure) as raised:
-        Attendance(str(tmp_path), [0], 1).find()
+        Attendance(a_run(tmp_path), str(tmp_path), [0], 1).find()
     assert (raised.value.entry, raised.value.kind) == ("job-not-there", "EnvironmentUnfit")
 
 
@@ -145,7 +159,7 @@ def test_nobody_looks(tmp_path):
 def test_the_job_does_not_begin(job, said, entry):
     running = job().timed()
     before = state(running)
-    attendance = Attendance(str(running.directory), [0], 0.3)
+    attendance = Attendance(running.run, str(running.directory), [0], 0.3)
     attendance.find()
     with pytest.raises(Failure) as raised, attendance.asked({"start_step": -1}):
         if said:
@@ -158,7 +172,7 @@ def test_the_job_does_not_begin(job, said, entry):
 def test_the_job_ends_meanwhile(job):
     running = job().timed()
     before = state(running)
-    attendance = Attendance(str(running.directory), [0], 20)
+    attendance = Attendance(running.run, str(running.directory), [0], 20)
     attendance.find()
     with pytest.raises(Failure) as raised, attendance.asked({"start_step": -1}):
         running.say("Start Dynamic Profiler at 61 step.")
@@ -181,7 +195,7 @@ def test_a_log_that_was_begun_anew(job):
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_a_file_of_somebody_else(job):
     running = job().timed()
-    attendance = Attendance(str(running.directory), [0], 20)
+    attendance = Attendance(running.run, str(running.directory), [0], 20)
     attendance.find()
     running.directory.chmod(0o500)
     with pytest.raises(Failure) as raised, attendance.asked({}):
@@ -191,9 +205,76 @@ def test_a_file_of_somebody_else(job):
 
 def test_a_file_that_is_gone(job):
     running = job().timed()
-    attendance = Attendance(str(running.directory), [0], 20)
+    attendance = Attendance(running.run, str(running.directory), [0], 20)
     attendance.find()
     (running.directory / NAME).unlink()
     with pytest.raises(Failure) as raised, attendance.asked({}):
         pass
     assert raised.value.entry == "job-not-asked"
+
+
+# --- a run that was killed, all of it at once, while the file said what it wanted ---
+
+
+def killed_while_it_asked(running, **asked):
+    """What the file was before. Of a process that is killed nothing is undone."""
+    before = state(running)
+    attendance = Attendance(running.run, str(running.directory), [0], 20)
+    attendance.find()
+    running.asking = attendance.asked({"start_step": -1, **asked})  # kept: one that is forgotten is closed
+    running.asking.__enter__()
+    assert state(running) != before
+    return before
+
+
+def test_whoever_comes_to_its_end_puts_the_file_back(job):
+    running = job().timed()
+    before = killed_while_it_asked(running)
+    putback.put_back(RunDir(running.run.path))
+    assert state(running) == before
+    assert not os.path.exists(running.run.changed)
+
+
+def test_the_next_run_begins_with_what_was_the_jobs_own(job, tmp_path):
+    running = job().timed()
+    before = killed_while_it_asked(running, mine=False)
+    again = a_run(tmp_path, "20261130_110000_00abcd")
+    with Attendance(again, str(running.directory), [0], 20).asked({"active": 1}):
+        assert json.loads(state(running)[0]) == {"active": 1, "mine": True}
+    assert state(running) == before
+    putback.put_back(running.run)
+    assert state(running) == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may give files to others")
+def test_the_file_stays_whose_it_is(job):
+    """Root asks the job of a user, who reads it: torch_npu makes the file for its own user and group alone."""
+    running = job().timed()
+    os.chown(running.directory / NAME, 1234, 1234)
+    (running.directory / NAME).chmod(0o640)
+
+    def rights():
+        status = (running.directory / NAME).stat()
+        return status.st_uid, status.st_gid, status.st_mode & 0o777
+
+    killed_while_it_asked(running)
+    assert rights() == (1234, 1234, 0o640)
+    putback.put_back(running.run)
+    assert rights() == (1234, 1234, 0o640)
+
+
+def test_what_somebody_else_has_written_meanwhile_is_theirs(job):
+    running = job().timed()
+    killed_while_it_asked(running)
+    (running.directory / NAME).write_text("{}")
+    putback.put_back(running.run)
+    assert state(running)[0] == "{}"
+    assert not os.path.exists(running.run.changed)
+
+
+def test_a_note_that_was_cut_off_harms_nobody(job, tmp_path):
+    running = job().timed()
+    before = state(running)
+    Path(running.run.changed).write_text('{"path": ')
+    assert clean.clean(str(tmp_path / "workdir"), [running.run.id], True, "")["removed"] == [running.run.id]
+    assert state(running) == before

@@ -60,6 +60,21 @@ def test_what_inspect_tells() -> None:
     assert found.document()["id"] == "0123456789ab"
 
 
+@pytest.mark.parametrize(
+    ("path", "inner"),
+    [
+        ("/srv/a", "/data"),
+        ("/srv/a/x/run.sh", "/data/x/run.sh"),
+        ("/srv/b/x", "/data/deep/x"),
+        ("/srv/ab", None),
+        ("/srv", None),
+        ("work", None),
+    ],
+)
+def test_where_a_path_of_the_host_is_inside(path: str, inner: str | None) -> None:
+    assert built().inside(path) == inner
+
+
 def test_podman_and_nerdctl_leave_out_what_docker_has() -> None:
     found = built({"Id": "0123", "Name": "vllm", "ImageName": "img", "State": {"Running": True}}, nodes=[1, 3])
     assert (found.name, found.image, found.mounts, found.shared) == ("vllm", "img", (), None)

@@ -107,6 +107,13 @@ def test_a_project_that_cannot_be_looked_at(tmp_path: Path, path: str, problem: 
         detect.find(model, seen(answer))
 
 
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read anything")
+def test_a_script_that_cannot_be_read_is_none_without_a_profiler(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("prof.step()")
+    (tmp_path / "x.py").chmod(0)
+    assert found(tmp_path, "python3", "x.py")["problem"] == "has x.py, which cannot be read"
+
+
 def test_what_is_asked_of_the_host_is_one_line_of_text(tmp_path: Path) -> None:
     model = ModelSpec("m", None, "auto", {"project": "/w", "command": ["a b", "'"]})
     text = look(model, detect.wants(model))

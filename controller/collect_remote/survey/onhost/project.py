@@ -91,6 +91,13 @@ def started(root, command):
     return once(name for name in inside if os.path.isfile(os.path.join(root, name)))
 
 
+def unreadable(root, command):
+    # type: (str, List[str]) -> Optional[str]
+    """The first script of the command that is there and cannot be read."""
+    scripts = [word for word in command if word.endswith((".py", ".sh")) and os.path.isfile(os.path.join(root, word))]
+    return next((script for script in scripts if not os.access(os.path.join(root, script), os.R_OK)), None)
+
+
 def imported(path, text):
     # type: (str, str) -> Iterator[str]
     """The project's files that a Python file imports, as far as its text tells."""
@@ -145,6 +152,9 @@ def project(asked):
         problem = "is not there" if not os.path.exists(root) else "is no directory"
     elif not os.access(root, os.R_OK | os.X_OK):
         problem = "cannot be read"
+    else:
+        script = unreadable(root, command)
+        problem = script and "has {}, which cannot be read".format(script)
     root = os.path.realpath(root)
     entries = [] if problem else started(root, command)
     of_entries = {} if problem else reached(root, entries)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from collect_agent.events import Event
-from collect_agent.rundir import ARCHIVE
+from collect_agent.run.rundir import ARCHIVE
 
 from ..cancel import Cancel
 from ..errors import CollectError

@@ -173,6 +173,12 @@ REPEATED = (
     "test_daemonic_workers[light]",
     "test_a_script_without_a_place_for_arguments[light]",
     "test_a_profiler_of_its_own[light]",
+    "test_the_hosts_disk_fills_up_while_a_program_runs[recording]",
+    "test_a_program_that_is_killed[bash",
+    "test_a_killed_supervisor[0]",
+    "test_a_server_that_has_gone",
+    "test_servers_that_are_not_filled_in[127.0.0.2]",
+    "test_servers_that_are_not_filled_in[]",
 )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
-from .. import events
+from .. import events, runlog
 from ..boxes import ownership
 from ..failure import Failure
 from ..output import elsewhere
@@ -29,6 +30,8 @@ def died(run: RunDir) -> int:
 
 def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:
     process.end(run.id, grace_s=grace_s)
+    with contextlib.suppress(OSError):
+        runlog.cut(run)
     elsewhere.remove_copies(run)
     remains.trim(run)
     ownership.give_back(run)

@@ -39,9 +39,10 @@ WARMUP = 5
 AGENT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from collect_agent import events, result
-from collect_agent import process
-from collect_agent.rundir import RunDir
+from collect_agent import events
+from collect_agent.run import result
+from collect_agent.run import process
+from collect_agent.run.rundir import RunDir
 run = RunDir(sys.argv[2])
 journal = events.Journal(run.events)
 end = result.make(run, run.read_plan(), journal, result.Recorded({}, 0.0, [], []))

@@ -18,7 +18,8 @@ SIZES = (128 * MIB, 512 * MIB)
 OURS = r"""
 import re, sys
 sys.path.insert(0, sys.argv[1])
-from collect_agent import pack, validate
+from collect_agent import validate
+from collect_agent.output import pack
 verdict = validate.validate(sys.argv[2])
 packed = pack.pack(
     pack.tree(sys.argv[2], "profile_l1/both"), sys.argv[3], manifest=lambda files: {"verdict": verdict, "files": files}

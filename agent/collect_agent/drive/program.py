@@ -15,10 +15,10 @@ import subprocess
 import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
-from .. import events, room, shim, troubles
+from .. import events, shim, troubles
 from ..ending import ending
 from ..failure import Failure
-from ..run import family, process, together
+from ..run import family, process, room, together
 from ..run.rundir import RunDir
 from . import diagnosis
 from .http import Conversation

@@ -13,7 +13,7 @@ import time
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 from ..ending import how_ended
-from ..runlog import without_cursor
+from ..run.runlog import without_cursor
 from ..validate.messages import explain
 from . import parsed
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from .. import events, runlog
+from .. import events
 from ..boxes import ownership
 from ..failure import Failure
 from ..output import elsewhere
 from ..troubles import FETCHED, SUPERVISOR_DIED
-from . import process, remains
+from . import process, remains, runlog
 from .rundir import RunDir
 
 GRACE_S = 5.0  # for a supervisor whose run was removed, to end it

@@ -6,11 +6,11 @@ import os
 import time
 from typing import Any, Dict, List, NamedTuple
 
-from .. import cpus, events, runlog, troubles, validate
+from .. import cpus, events, troubles, validate
 from ..failure import Failure
 from ..npu import presence
 from ..output import archive, elsewhere, harvest, manifest, pack, tarstream
-from . import remains
+from . import remains, runlog
 from .rundir import RunDir
 
 

@@ -16,12 +16,12 @@ import traceback
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from .. import events, remedies, room, runlog, troubles
+from .. import events, remedies, troubles
 from ..boxes import borrow, ownership
 from ..ending import how_ended
 from ..failure import Failure
 from ..npu import acquire, lease, presence
-from . import family, process, program, ranks, remains, together
+from . import family, process, program, ranks, remains, room, runlog, together
 from .rundir import RunDir
 
 TICK_S = 0.5

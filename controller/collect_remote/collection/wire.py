@@ -86,9 +86,9 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A run as its host describes it (`collect_agent.run.listing`). Times in seconds; `silent_s`: since it was followed.
+    """A run as its host describes it (`collect_agent.run.listing`). Times in seconds.
 
-    node: its host's place among those of a job.
+    silent_s: since it was followed. node: its host's place among those of a job.
     """
 
     run: str

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from collect_agent import runlog
 from collect_agent.output import elsewhere, harvest, parse, parsed
 from collect_agent.output.elsewhere import Place
+from collect_agent.run import runlog
 from collect_agent.run.rundir import RunDir
 
 PLAN: dict[str, Any] = {

@@ -253,7 +253,7 @@ def test_a_child_that_outlives_its_parent_is_killed_all_the_same() -> None:
 
 def test_who_adopts_orphans_finds_them() -> None:
     code = (
-        "import os, subprocess, sys; from collect_agent import family, process; family.adopt_orphans()\n"
+        "import os, subprocess, sys; from collect_agent.run import family, process; family.adopt_orphans()\n"
         "made = subprocess.run([sys.executable, '-c', sys.argv[1]], stdout=subprocess.PIPE, env={})\n"
         "orphan = int(made.stdout)\n"
         "print(orphan in process.of_run('adopts'), process.end('adopts', grace_s=5.0), process.start_time(orphan))"
@@ -293,7 +293,7 @@ def test_a_run_directory_that_cannot_be_made_is_one_clear_failure(tmp_path: Path
 
 def test_a_worker_dies_with_its_supervisor() -> None:
     code = (
-        "import os, subprocess, sys; from collect_agent import family\n"
+        "import os, subprocess, sys; from collect_agent.run import family\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],"
         " preexec_fn=family.die_with_parent)\n"
         "print(child.pid, flush=True); os.kill(os.getpid(), 9)"

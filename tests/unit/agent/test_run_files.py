@@ -275,7 +275,7 @@ def test_a_run_with_data_keeps_everything(run: RunDir) -> None:
 
 def test_a_removed_log_is_written_again(run: RunDir) -> None:
     code = (
-        "import os, sys; from collect_agent import runlog; from collect_agent.rundir import RunDir\n"
+        "import os, sys; from collect_agent.run import runlog; from collect_agent.run.rundir import RunDir\n"
         "print('before', flush=True); os.unlink(sys.argv[1])\n"
         "runlog.restore(RunDir(os.path.dirname(sys.argv[1])))\n"
         "print('after', flush=True); os.write(2, b'and errors\\n')"

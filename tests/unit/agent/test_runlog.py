@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collect_agent import runlog
+from collect_agent.run import runlog
 from collect_agent.run.rundir import RunDir
 
 KIB = 1 << 10

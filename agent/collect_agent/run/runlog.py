@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 
-from .run.rundir import RunDir
+from .rundir import RunDir
 
 BLOCK = 1 << 20
 FIRST_BYTES, LAST_BYTES = 16 << 20, 48 << 20  # of a longer log; what lies between is left out

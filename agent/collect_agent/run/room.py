@@ -10,10 +10,10 @@ import contextlib
 import os
 from typing import Optional
 
-from . import troubles
-from .failure import Failure
-from .run import remains
-from .run.rundir import RunDir
+from .. import troubles
+from ..failure import Failure
+from . import remains
+from .rundir import RunDir
 
 PROBE_BYTES = 1 << 16
 FOLLOWS = ("RunFailed", "ProfileInvalid", "EnvironmentUnfit")  # kinds of failures that a full disk can be behind

@@ -146,6 +146,14 @@ SHIM_NOT_LOADED = Trouble(
     "the command started no Python, or one with -I, -E or -S, or something on the way reset PYTHONPATH",
     "let the command keep PYTHONPATH and COLLECT_REMOTE_SHIM; read {log}",
 )
+RANK_MISPLACED = Trouble(
+    "rank-misplaced",
+    "EnvironmentUnfit",
+    "rank {rank} of the job was started on this host, whose ranks are {first} to {last}",
+    "the launcher numbers the hosts itself: by a --node_rank of its own, or by the order of IPs in set_env.sh of "
+    "cann-recipes-infer, where a host that is not among them takes itself for the first",
+    "name the hosts in the launcher's order (--host, --nodes), or let it take theirs",
+)
 NO_SUCH_CALL = Trouble(
     "no-such-call",
     "UsageError",
@@ -164,14 +172,14 @@ CALL_NOT_MADE = Trouble(
 PROFILER_NOT_IMPORTED = Trouble(
     "profiler-not-imported",
     "RunFailed",
-    "the program ended without importing torch_npu.profiler (exit status {status}){said}",
+    "the program ended without importing torch_npu.profiler ({ending}){said}",
     "it failed before, it runs on something else than an NPU, or its switch for profiling was not heard",
     "read {log}",
 )
 PROFILER_NOT_BUILT = Trouble(
     "profiler-not-built",
     "RunFailed",
-    "the program imported torch_npu.profiler and built no profiler (exit status {status}){said}",
+    "the program imported torch_npu.profiler and built no profiler ({ending}){said}",
     "its switch for profiling was not heard, or it ended before it came to it",
     "see that the program has the switch that the plan uses (--dry-run shows it), and read {log}",
 )
@@ -185,7 +193,7 @@ NO_WINDOW = Trouble(
 NOT_CLOSED = Trouble(
     "window-not-closed",
     "RunFailed",
-    "rank {rank} ended before its window of {phase} was closed (exit status {status}){said}",
+    "rank {rank} ended before its window of {phase} was closed ({ending}){said}",
     "it crashed, or was ended by the others; an exit status of 0 does not say that it did not",
     "read {log}",
 )
@@ -220,7 +228,7 @@ NOT_SWITCHED = Trouble(
 SERVER_ENDED = Trouble(
     "server-ended",
     "RunFailed",
-    "the server ended during {doing} (exit status {status}){said}",
+    "the server ended during {doing} ({ending}){said}",
     "it crashed: out of memory, a request that it does not take, or its profiler",
     "read {log}",
 )

@@ -256,7 +256,7 @@ def test_a_cut_connection_costs_nothing(host: Start, tool: Tool) -> None:
 
 def test_a_pull_goes_on_where_it_broke(host: Start, tool: Tool) -> None:
     ascend = host()
-    noisy = SLOW.format(load=0, step=0) + "\nimport os\nfor _ in range(400):\n    print(os.urandom(1 << 18).hex())\n"
+    noisy = SLOW.format(load=0, step=0) + "\nimport os\nfor _ in range(150):\n    print(os.urandom(1 << 18).hex())\n"
     (tool.directory / "slow.py").write_text(noisy)
     tool.inventory(ascend, models={"slow": {"adapter": "./slow.py"}})
     process, said = begin(tool, "pulling")
@@ -265,7 +265,7 @@ def test_a_pull_goes_on_where_it_broke(host: Start, tool: Tool) -> None:
     outcome = end(process, said)
     assert outcome.status == 0, outcome.err
     log = tool.directory / outcome.document["directory"] / "run.log"
-    assert log.stat().st_size > 400 * (1 << 19)
+    assert log.stat().st_size > 150 * (1 << 19)
 
 
 def test_an_interrupt_while_classes_are_made_has_its_status_too(tool: Tool, tmp_path: Path) -> None:

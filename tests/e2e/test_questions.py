@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+from checkouts import checkout
 from harness import COLLECT_REMOTE, Tool
 from simhost import SimHost
 
@@ -55,3 +56,19 @@ def test_nothing_is_asked_with_yes(host: Start, tool: Tool) -> None:
     assert status == 0, shown
     assert "[both]" not in shown
     assert "steps {'both': 11}" in out
+
+
+def test_a_script_is_offered_what_its_route_takes(host: Start, tool: Tool) -> None:
+    ascend = host()
+    project = ascend.home / "scripts"
+    checkout(ascend, "scripts")
+    model = {"route": "script", "project": str(project), "command": "python3 pretrain_profiled.py"}
+    tool.inventory(ascend, models={"llama": model})
+    status, _, shown = at_a_terminal(tool, "both\ntrain\n4\n")
+    assert status == 0, shown
+    assert shown.count("phase (forward, train, prefill, decode, separate) [forward]: ") == 2, "both is none of them"
+    assert "train steps, or all [3]: " in shown
+    tool.inventory(ascend, models={"llama": {**model, "route": "auto"}})
+    status, out, shown = at_a_terminal(tool, "", "--dry-run")
+    assert status == 0, shown
+    assert "steps {'forward': 5}" in out, "the default of the route that was found"

@@ -104,7 +104,7 @@ def test_one_device_is_no_job_of_ranks(host: Start, tool: Tool) -> None:
     [
         ("raise RuntimeError('out of luck')", 6, r"rank 1: the model raised RuntimeError: out of luck"),
         ("os.kill(os.getpid(), 11)", 6, "rank 1 was killed by SIGSEGV"),
-        ("os._exit(3)", 6, "rank 1 ended with status 3"),
+        ("os._exit(3)", 6, "rank 1 ended with exit status 3"),
     ],
     ids=["raises", "crashes", "exits"],
 )

@@ -161,7 +161,12 @@ def _old(here: Recipes) -> dict[str, str]:
         (_online, 2, "online: there an engine that decodes never sees the prefill", "offline"),
         (_placeholder, 5, "still has a placeholder for cann_path", "fill it in"),
         (_old, 5, "no executor/scripts/infer.sh", "route: script"),
-        (lambda _: {"yaml": "r2.yaml"}, 5, "no models/deepseek_r1/config/r2.yaml", r"r1.yaml, r1_rank_2.yaml"),
+        (
+            lambda _: {"yaml": "r2.yaml"},
+            5,
+            "no models/deepseek_r1/config/r2.yaml",
+            "r1.yaml, r1_rank_16_950.yaml, r1_rank_2.yaml",
+        ),
         (lambda _: {"model": "gpt_oss"}, 5, "no models/gpt_oss/config/r1.yaml", "correct `model`"),
         (lambda _: {"yaml": "r1_rank_2.yaml"}, 2, "has 2 ranks, and the request is for 1", "--devices 2"),
     ],

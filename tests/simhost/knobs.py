@@ -108,6 +108,8 @@ class Knobs:
     ".pyenv/versions/3.11.9"; python3 has none then."""
     sudo: Literal["of the machine", "waits", "no-terminal"] = "of the machine"
     """A sudo that wants a password: it waits for stdin, or says that a terminal is required."""
+    addresses: Sequence[str] = ()
+    """What ``hostname -I`` prints; nothing: that of the machine does it."""
     container_engine: Literal["docker", "podman", "nerdctl"] | None = None
     """Under which name the program of the container engine is on the PATH; None: it is not."""
     container_daemon: Literal["works", "denied", "down"] = "works"

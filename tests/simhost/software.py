@@ -80,6 +80,7 @@ class Software:
         system.npu_smi(programs, self.usr_local, npu_smi, knobs.npu_smi)
         system.driver(self.usr_local, knobs.driver, driver_version)
         system.sudo(programs, knobs.sudo)
+        system.hostname(programs, knobs.addresses)
         system.pgrep(programs, python.launcher(bare, "hostside.pgrep", f"{str(self._dir)!r}, sys.argv[1:]"))
         docker = python.launcher(bare, "hostside.docker", f"{str(self._dir)!r}, sys.argv[1:]")
         system.container_engine(programs, docker, knobs.container_engine)

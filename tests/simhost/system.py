@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import set_env
@@ -61,6 +62,15 @@ def sudo(programs: Path, kind: str) -> None:
         write(programs / "sudo", "#!/bin/sh\n" + SUDO[kind], mode=0o755)
     else:
         (programs / "sudo").unlink(missing_ok=True)
+
+
+def hostname(programs: Path, addresses: Sequence[str]) -> None:
+    """A ``hostname`` whose -I prints the host's addresses, or that of the machine."""
+    if addresses:
+        text = f'#!/bin/sh\n[ "$1" = -I ] && echo "{" ".join(addresses)} " && exit 0\nexec uname -n\n'
+        write(programs / "hostname", text, mode=0o755)
+    else:
+        (programs / "hostname").unlink(missing_ok=True)
 
 
 def pgrep(programs: Path, text: str) -> None:

@@ -6,6 +6,7 @@ import re
 from typing import Any, Dict, Iterable, List, Optional
 
 from .. import troubles
+from ..ending import ending
 from ..failure import Failure
 from .receipts import Line
 from .story import Story, Window
@@ -41,26 +42,26 @@ def diagnose(story: Story, lines: List[Line], said: str, status: int, log: str) 
     said = ": " + said if said else ""
     by_kind = {line["say"]: line for line in lines if line["say"] != "missing" or line.get("call") in story.calls}
     if "alive" not in by_kind:
-        who = "any Python of the command (exit status {})".format(status)
+        who = "any Python of the command ({})".format(ending(status))
         return troubles.SHIM_NOT_LOADED(who=who, said=said, log=log)
     # Of several names one is enough; a profiler of the program's own is none of ours.
     called = "warmup" in by_kind or any(line.get("wanted") for line in lines if line["say"] == "profiler")
     if "missing" in by_kind and not called and not said:
         return _no_such_call([line for line in lines if line["say"] == "missing" and line.get("call") in story.calls])
     if "imported" not in by_kind:
-        return troubles.PROFILER_NOT_IMPORTED(status=status, said=said, log=log)
+        return troubles.PROFILER_NOT_IMPORTED(ending=ending(status), said=said, log=log)
     open_phases = {phase for phase, _ in story.wanted - story.closed}
     short = [line for line in lines if line["say"] == "short" and line.get("phase") in open_phases]
     if short:
         return _short(short, story, said, status, log)
     if "profiler" not in by_kind:
-        return troubles.PROFILER_NOT_BUILT(status=status, said=said, log=log)
+        return troubles.PROFILER_NOT_BUILT(ending=ending(status), said=said, log=log)
     phase, rank = min(story.wanted - story.closed)
     window = _last(story, phase, rank)
     if window is None:
         return troubles.NO_WINDOW(phase=phase, rank=rank, seen=_seen(lines), said=said, log=log)
-    if said or not window.needed:
-        return troubles.NOT_CLOSED(phase=phase, rank=rank, status=status, said=said, log=log)
+    if said or status or not window.needed:
+        return troubles.NOT_CLOSED(phase=phase, rank=rank, ending=ending(status), said=said, log=log)
     return troubles.WINDOW_TOO_LONG(phase=phase, rank=rank, made=window.calls, needed=window.needed)
 
 
@@ -69,7 +70,7 @@ def _short(told: List[Line], story: Story, said: str, status: int, log: str) -> 
     most = max(told, key=lambda line: _number(line.get("made")))
     made, phase, rank = _number(most.get("made")), most.get("phase"), min(story.ranks)
     if said or status:
-        return troubles.NOT_CLOSED(phase=phase, rank=rank, status=status, said=said, log=log)
+        return troubles.NOT_CLOSED(phase=phase, rank=rank, ending=ending(status), said=said, log=log)
     if made:
         return troubles.WINDOW_TOO_LONG(phase=phase, rank=rank, made=made, needed=most.get("needed"))
     others: Dict[str, int] = {}

@@ -16,12 +16,14 @@ import time
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 from .. import events, shim, troubles
+from ..ending import ending
 from ..failure import Failure
-from ..run import family, process, together
+from ..run import family, process, room, together
 from ..run.rundir import RunDir
 from . import diagnosis
 from .http import Conversation
 from .lost import lost
+from .misplaced import misplaced
 from .receipts import Receipts
 from .story import Report, Story
 
@@ -39,7 +41,8 @@ def drive(run: RunDir) -> int:
     voice = events.inherited_voice()
     with open(os.path.join(run.path, "drive.json"), encoding="utf-8") as file:
         launch: Dict[str, Any] = json.load(file)
-    driver = Driver(run, run.read_plan()["expected"], launch, voice)
+    plan = run.read_plan()
+    driver = Driver(run, plan["expected"], launch, voice, plan["node"])
     try:
         with driver.started() as program:
             driver.follow(program)
@@ -52,8 +55,16 @@ def drive(run: RunDir) -> int:
 class Driver:
     """One program, its story, and the gates it comes to."""
 
-    def __init__(self, run: RunDir, expected: Dict[str, Any], launch: Dict[str, Any], voice: events.Voice) -> None:
-        self._run, self._launch, self._voice = run, launch, voice
+    def __init__(
+        self,
+        run: RunDir,
+        expected: Dict[str, Any],
+        launch: Dict[str, Any],
+        voice: events.Voice,
+        node: Optional[Dict[str, Any]],
+    ) -> None:
+        """`node`: the place of this host in a job on several."""
+        self._run, self._launch, self._voice, self._node = run, launch, voice, node
         self._receipts = Receipts(_made(run.receipts))
         calls = [one["call"] for one in (launch["shim"] or {}).get("step_on", ())]
         self._story = Story(expected["steps"], expected["ranks"], bool(launch["trigger"]), calls)
@@ -106,10 +117,9 @@ class Driver:
         while True:
             status = program.poll()
             self._hear()
-            if self._launch["shim"] is not None and time.monotonic() - looked > LOOK_EVERY_S:
+            if time.monotonic() - looked > LOOK_EVERY_S:
                 looked = time.monotonic()
-                self._look_for_strangers()
-                self._look_for_the_lost()
+                self._look_around()
             talked = conversation is not None and self._talked(conversation)
             if conversation is None or talked:
                 self._look_when_recorded()
@@ -135,7 +145,7 @@ class Driver:
                 while not conversation.said.empty():
                     self._talked(conversation)
             raise troubles.SERVER_ENDED(
-                doing=conversation.doing, status=status, said=": " + said if said else "", log=self._run.log
+                doing=conversation.doing, ending=ending(status), said=": " + said if said else "", log=self._run.log
             )
         raise diagnosis.diagnose(self._story, self._receipts.all(), said, status, self._run.log)
 
@@ -161,6 +171,15 @@ class Driver:
                     self._voice.say(**dict(report, recompiles=0 if number else self._story.recompiles(phase)))
                 self._voice.gate("recorded", window=phase)
 
+    def _look_around(self) -> None:
+        full = room.lacking(self._run)
+        if full:
+            raise full
+        if self._launch["shim"] is not None:
+            self._look_for_strangers()
+            self._look_for_the_lost()
+            self._look_for_the_misplaced()
+
     def _look_for_strangers(self) -> None:
         """Failure for a process of ours that has torch_npu loaded, and not the shim: nothing would come of it.
 
@@ -184,6 +203,16 @@ class Driver:
         if found is not None:
             said = found[1] or self._last_words(0)
             raise troubles.RANK_LOST(rank=found[0], said=": " + said if said else "", log=self._run.log)
+
+    def _look_for_the_misplaced(self) -> None:
+        """Failure when the launcher has numbered the hosts otherwise than the job does: nothing would be recorded."""
+        if self._node is None:
+            return
+        count = len(os.environ["ASCEND_RT_VISIBLE_DEVICES"].split(","))
+        own = range(self._node["rank"] * count, (self._node["rank"] + 1) * count)
+        rank = misplaced(map(process.environment, self._receipts.of), own, self._node["count"] * count)
+        if rank is not None:
+            raise troubles.RANK_MISPLACED(rank=rank, first=own[0], last=own[-1])
 
     def _talked(self, conversation: Conversation) -> bool:
         """Pass on what the conversation has to say; whether it is over. Raises the Failure that ended it."""

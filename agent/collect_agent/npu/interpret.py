@@ -8,6 +8,7 @@ import os
 import re
 from typing import Any, Iterable, List, Mapping, Optional, Tuple
 
+from ..ending import ending
 from .device import HOLDERS, LIST, TORCH, USAGES, Device
 from .failures import NpuSmiError, NpuSmiFormatError, NpuSmiTimeoutError, failure, missing
 from .look import LATE
@@ -55,7 +56,7 @@ def parse_info(text: str, status: Optional[int] = None) -> Report:
             raise known from None
         if status and not text.strip():
             raise NpuSmiError(
-                "npu-smi printed nothing (exit status {})".format(status), "run `npu-smi info` on the host by hand"
+                "npu-smi printed nothing ({})".format(ending(status)), "run `npu-smi info` on the host by hand"
             ) from None
         raise
 

@@ -12,7 +12,8 @@ import sys
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional
 
-from ..run.remains import without_cursor
+from ..ending import how_ended
+from ..run.runlog import without_cursor
 from ..validate.messages import explain
 from . import parsed
 
@@ -164,11 +165,11 @@ def judged(status: int, said: List[str]) -> Ended:
     serious = [line for line in complaints if all(f.message.severity == "error" for f in explain([line]))]
     first = next((line for line in serious if not _FAILED.search(line)), serious[0] if serious else "")
     if status < 0:
-        problem = "the parser was killed by {}".format(signal.Signals(-status).name)
+        problem = "the parser " + how_ended(status)
     elif first:
         problem = "the parser says: {}".format(first)
     elif status:
-        problem = "the parser ended with exit status {}: {}".format(status, said[-1].strip() if said else "")
+        problem = "the parser {}: {}".format(how_ended(status), said[-1].strip() if said else "")
     else:
         return Ended()
     hopeless = any(found.message.id in _NOT_THE_PLACE for found in explain(said))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from .. import events
@@ -9,7 +10,7 @@ from ..boxes import ownership
 from ..failure import Failure
 from ..output import elsewhere
 from ..troubles import FETCHED, SUPERVISOR_DIED
-from . import process, putback, remains
+from . import process, putback, remains, runlog
 from .rundir import RunDir
 
 GRACE_S = 5.0  # for a supervisor whose run was removed, to end it
@@ -29,6 +30,8 @@ def died(run: RunDir) -> int:
 
 def _give_up(run: RunDir, failure: Failure, grace_s: float) -> int:
     process.end(run.id, grace_s=grace_s)
+    with contextlib.suppress(OSError):
+        runlog.cut(run)
     elsewhere.remove_copies(run)
     putback.put_back(run)
     remains.trim(run)

@@ -7,11 +7,11 @@ when everybody has come to it.
 from __future__ import annotations
 
 import re
-import signal
 import time
 from typing import Dict, Iterable, List, Optional, Sequence, Set
 
 from .. import events
+from ..ending import how_ended
 from ..troubles import RANK_ENDED
 from . import process
 
@@ -67,14 +67,6 @@ def death(log: Iterable[str]) -> Optional[str]:
         of_rank, status = _RANK.match(line), _STATUS.match(line)
         rank = of_rank.group(1) if of_rank else rank
         if status and rank:
-            code = int(status.group(1))
-            how = "was killed by {}".format(_name(-code)) if code < 0 else "ended with status {}".format(code)
-            found = "rank {} {}".format(rank, how)  # the last one is torchrun's "root cause", the first that failed
+            # The last one is torchrun's "root cause", the first that failed.
+            found = "rank {} {}".format(rank, how_ended(int(status.group(1))))
     return found
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "signal {}".format(number)

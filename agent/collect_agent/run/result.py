@@ -10,7 +10,7 @@ from .. import cpus, events, troubles, validate
 from ..failure import Failure
 from ..npu import presence
 from ..output import archive, elsewhere, harvest, manifest, pack, tarstream
-from . import remains
+from . import remains, runlog
 from .rundir import RunDir
 
 
@@ -67,12 +67,13 @@ def make(run: RunDir, plan: Dict[str, Any], journal: events.Journal, recorded: R
 
 def _harvested(run: RunDir, plan: Dict[str, Any], journal: events.Journal, recorded: Recorded) -> harvest.Harvest:
     journal.write(stage="harvest")
-    remains.restore_log(run)
+    runlog.restore(run)
+    runlog.cut(run)
     try:
         found = harvest.harvest(run, plan, recorded.environment, emit=journal.write)
     finally:
         elsewhere.remove_copies(run)
-    remains.tidy_log(run)
+    runlog.tidy(run)
     return found
 
 

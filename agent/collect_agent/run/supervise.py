@@ -18,9 +18,10 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from .. import events, remedies, troubles
 from ..boxes import borrow, ownership
+from ..ending import how_ended
 from ..failure import Failure
 from ..npu import acquire, lease, presence
-from . import family, process, program, putback, ranks, remains, together
+from . import family, process, program, putback, ranks, remains, room, runlog, together
 from .rundir import RunDir
 
 TICK_S = 0.5
@@ -38,12 +39,12 @@ def supervise(run: RunDir) -> int:
         with _watched(run, plan, loan) as limit:
             end = {"status": "done", **_pipeline(run, plan, journal, limit, loan)}
     except Failure as failure:
-        end = {"status": "failed", "error": failure.to_json()}
+        end = {"status": "failed", "error": (room.lacking_behind(failure, run) or failure).to_json()}
     except OSError as error:
-        traceback.print_exc()
+        _into_the_log()
         end = {"status": "failed", "error": _os_failure(run, error).to_json()}
     except Exception as error:  # noqa: BLE001 - the end event must be written whatever happened
-        traceback.print_exc()
+        _into_the_log()
         end = {
             "status": "failed",
             "error": Failure("RunFailed", "the agent failed: {!r}".format(error)).to_json(),
@@ -57,9 +58,10 @@ def supervise(run: RunDir) -> int:
     with contextlib.suppress(OSError):
         os.unlink(run.reserve)
     with contextlib.suppress(OSError):
-        remains.restore_log(run)
+        runlog.restore(run)
         if end["status"] == "failed" and "files" not in end:
-            remains.tidy_log(run)
+            runlog.cut(run)
+            runlog.tidy(run)
     if end["status"] == "failed":
         remains.trim(run)
     ownership.give_back(run)
@@ -201,7 +203,7 @@ def _watched(run: RunDir, plan: Dict[str, Any], loan: Optional[borrow.Loan]) -> 
 
     And when the host does not keep the devices that are on `loan` any more.
     """
-    limit, silence = Limit(), Silence(run.followed)
+    limit, silence, relief = Limit(), Silence(run.followed), runlog.Relief(1)
 
     def tick(_number: int, _frame: Optional[FrameType]) -> None:
         if limit.is_over:
@@ -209,6 +211,7 @@ def _watched(run: RunDir, plan: Dict[str, Any], loan: Optional[borrow.Loan]) -> 
         if not os.path.isdir(run.path):
             raise remains.removed(run)
         process.sign_of_life(run.pid)  # for those who cannot see us
+        relief()
         if os.path.exists(run.stop):
             raise troubles.STOPPED()
         if loan:
@@ -234,13 +237,15 @@ def _watched(run: RunDir, plan: Dict[str, Any], loan: Optional[borrow.Loan]) -> 
 
 def _death(status: int, log: str) -> str:
     """How the worker ended, with the last line of the log that names a cause."""
-    if status < 0:
-        how = "was killed by {}".format(signal.Signals(-status).name)
-    else:
-        how = "ended with exit status {}".format(status)
     lines = [line for line in _tail(log) if line.strip()]
     cause = remedies.cann_error(lines) or ranks.death(lines) or (lines[-1] if lines else "")
-    return "the profiling process {}{}".format(how, cause and ": " + cause)
+    return "the profiling process {}{}".format(how_ended(status), cause and ": " + cause)
+
+
+def _into_the_log() -> None:
+    """The traceback of what is being handled, where the log takes it: its disk may be full."""
+    with contextlib.suppress(OSError):
+        traceback.print_exc()
 
 
 def _os_failure(run: RunDir, error: OSError) -> Failure:
@@ -249,7 +254,9 @@ def _os_failure(run: RunDir, error: OSError) -> Failure:
         return remains.removed(run)
     if isinstance(error, FileNotFoundError):
         return troubles.FILE_GONE(path=where, run=run.path)
-    return troubles.NOT_WRITTEN(why=error.strerror or error, path=where)
+    failure = troubles.NOT_WRITTEN(why=error.strerror or error, path=where)
+    failure.remedy += remains.kept(run)
+    return failure
 
 
 def _tail(path: str, lines: int = 30, size: int = 16384) -> List[str]:

@@ -12,18 +12,22 @@ import socket
 import time
 from typing import Any, Callable, Dict, Optional
 
+from ..troubles import NOT_WRITTEN
 from .rundir import RunDir
 
 TICK_S = 0.05
 
 
 def meet(run: RunDir, number: int, port: int) -> None:
-    """Let the run go on from its meeting `number`; safe to repeat."""
+    """Let the run go on from its meeting `number`; safe to repeat. Failure when that cannot be written."""
     path = run.met(number)
     written = "{}.{}".format(path, os.getpid())
-    with open(written, "w", encoding="utf-8") as file:
-        json.dump({"port": port}, file)
-    os.replace(written, path)
+    try:
+        with open(written, "w", encoding="utf-8") as file:
+            json.dump({"port": port}, file)
+        os.replace(written, path)
+    except OSError as error:
+        raise NOT_WRITTEN(why=error.strerror, path=run.path) from error
 
 
 class Meetings:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from ..errors import UsageError
 from ..inventory import ModelSpec
-from ..request import PHASES, Request, default_steps, kinds, recorded
+from ..request import Request, default_steps, kinds, recorded
+from ..routes.route import ALL_STEPS as ALL
 
-ALL = "all"
 Answer = Callable[[str], str]  # a question -> what was typed; "" for the default
 
 
@@ -27,8 +27,13 @@ def typed(question: str) -> str:
 
 
 def ask(request: Request, model: ModelSpec, answer: Answer = typed) -> Request:
-    """The request with what it left open. Asked again until the answer can be used; nothing that has one choice is."""
+    """The request with what it left open. Asked again until the answer can be used; nothing that has one choice is.
+
+    Nor is anything where nobody knows yet what can be chosen: the route of the model is seen in its project.
+    """
     phases = choices(model)
+    if not phases:
+        return request
     if request.phase is None and len(phases) > 1:
         phase = _ask(f"phase ({', '.join(phases)}) [{phases[0]}]: ", phases[0], phases.__contains__, answer)
         request = dataclasses.replace(request, phase=phase)
@@ -45,13 +50,14 @@ def ask(request: Request, model: ModelSpec, answer: Answer = typed) -> Request:
 
 
 def choices(model: ModelSpec) -> Sequence[str]:
-    """The phases of a model, the default first."""
+    """The phases of a model, the default first; none where the host has to be asked before."""
     from ..routes import AUTO, routes
 
     if model.route == AUTO:
-        return ("both", *(phase for phase in PHASES if phase != "both"))
+        return ()
     if model.route is not None:
-        return routes()[model.route].phases
+        route = routes()[model.route]
+        return [phase for phase in route.phases if phase not in route.lacking(model.options)]
     can = kinds(model)
     if "decode" in can:
         return ("both", "prefill", "decode", "separate", *(["forward"] if "forward" in can else []))
@@ -59,9 +65,12 @@ def choices(model: ModelSpec) -> Sequence[str]:
 
 
 def _has_an_end(model: ModelSpec) -> bool:
-    from ..routes import AUTO, routes
+    from ..routes import routes
 
-    return model.route not in (None, AUTO) and routes()[str(model.route)].all_steps
+    if model.route is None:
+        return False
+    route = routes()[model.route]
+    return route.all_steps and ALL not in route.lacking(model.options)
 
 
 def _ask(question: str, usual: str, usable: Callable[[str], bool], answer: Answer) -> str:

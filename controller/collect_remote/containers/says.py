@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from collect_agent.ending import ending
 from collect_agent.events import MARK
 
 from ..errors import CollectError, EnvironmentUnfit, RunFailed, Trouble, UnreachableError
@@ -103,7 +104,7 @@ NO_BASH = Trouble(
 CLOSED = Trouble(
     "container-not-entered",
     EnvironmentUnfit,
-    "{runtime} did not enter the container {name} (exit status {status}): {said}",
+    "{runtime} did not enter the container {name} ({ending}): {said}",
     "the engine says why, in its own words",
     "see what `{runtime} exec -i {name} bash` says on the host",
 )
@@ -141,7 +142,7 @@ def not_entered(name: str, runtime: str, said: Sequence[str], status: int | None
     """Why no shell of ours began in a container that was there a moment ago.
 
     said    lines that came in its place
-    status  how the engine's program ended; None: it goes on
+    status  how the engine's program ended; None: it goes on; -1: by a signal
     going   whether a run was going on inside: a daemon may come back, a container that has ended took the run along
     """
     words = [line for line in said if line and not line.startswith(MARK.strip())]
@@ -159,7 +160,8 @@ def not_entered(name: str, runtime: str, said: Sequence[str], status: int | None
         return NO_USER(runtime=runtime, name=name, said=found[0])
     if _NO_SHELL.search(text):
         return NO_BASH(name=name)
-    return CLOSED(runtime=runtime, name=name, status=status, said=text or "it printed nothing")
+    how = "killed by a signal" if status == -1 else ending(status)
+    return CLOSED(runtime=runtime, name=name, ending=how, said=text or "it printed nothing")
 
 
 def _gone(name: str, runtime: str, text: str) -> CollectError | None:

@@ -29,6 +29,7 @@ from ..request import Request
 from ..results import growing, store
 from ..results.profile import Profile
 from ..routes.choose import early, gives_way, in_place_of, model_of
+from ..ssh.troubles import LOST
 from .merge import Part, merge
 from .node import Node, words
 
@@ -88,6 +89,17 @@ def _nodes(request: Request, hosts: Sequence[Host]) -> list[tuple[Request, Host]
     for asked, _ in nodes:
         place_in_job(asked, hosts[0])
     return nodes
+
+
+def _only_noticed(error: CollectError) -> bool:
+    return isinstance(error, RunFailed) and _OF_A_PEER.search(error.message) is not None
+
+
+def _away(host: str, noticed: CollectError) -> CollectError:
+    """The connection to `host` is lost, and another host has `noticed` that its processes have gone as well."""
+    error = LOST(host=host, why=f", and on {noticed.host} {noticed.message}")
+    error.host, error.remedy = host, "see what has become of that host"
+    return error
 
 
 class _Job:
@@ -202,11 +214,17 @@ class _Job:
             self._hear()
 
     def _cause(self) -> CollectError:
-        """The first error, unless it only says that a process on another host has gone."""
+        """The first error, unless it only says that a process on another host has gone.
+
+        That may be one of a host that is away itself: nobody else can tell.
+        """
         first = next(iter(self._errors.values()))
-        if isinstance(first, RunFailed) and _OF_A_PEER.search(first.message):
+        if _only_noticed(first):
             self._hear_until(lambda: len(self._errors) > 1, GRACE_S)
-        own = [error for error in self._errors.values() if not _OF_A_PEER.search(error.message)]
+        own = [error for error in self._errors.values() if not _only_noticed(error)]
+        lost = [node.host.name for node in self._nodes if node.is_lost]
+        if lost and not own:
+            return _away(lost[0], first)
         return (own or [first])[0]
 
     def _end(self, cause: CollectError) -> None:

@@ -140,6 +140,11 @@ class Node:
             else:
                 return
 
+    @property
+    def is_lost(self) -> bool:
+        """Its run may be there, and the connection to it is not: it is tried again meanwhile."""
+        return self.is_started and not self.is_over and self.run is not None and not self.run.remote.is_open
+
     def left(self, error: CollectError | None) -> str:
         """What there is of its run on the host after `error` ended this, in words; nothing where there is none."""
         if self.run is None or not self.is_started:

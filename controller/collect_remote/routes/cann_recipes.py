@@ -19,7 +19,18 @@ from ..request import Request, Window
 from ..survey.project import ProjectFacts, Wants
 from . import recipes_yaml
 from .plan import Launch, Named, Plan, driven
-from .recipes_checkout import ENGINE, LAUNCHER, PROFILERS, RUNNER, SET_ENV, check, config_of, own_loop_of, said
+from .recipes_checkout import (
+    ENGINE,
+    LAUNCHER,
+    PROFILERS,
+    RUNNER,
+    SET_ENV,
+    check,
+    check_servers,
+    config_of,
+    own_loop_of,
+    said,
+)
 from .route import Match, Route
 
 PROFILER_WARMUP = 1
@@ -47,11 +58,15 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
     named = said(model.options)
     check(named, model.name, facts)
     config = recipes_yaml.read(facts.texts[config_of(named)], config_of(named))
+    recipes_yaml.require_full_hosts(facts.texts[config_of(named)], config_of(named))
+    if request.nodes:
+        check_servers(model.name, request.nodes, facts)
     own_loop = own_loop_of(named) in facts.texts
     # The engine decodes max_new_tokens times; a loop of a model's own has the first token from its prefill.
     steps, decodes = _steps(request, window, config.tokens - own_loop)
     tokens = max(config.tokens, decodes + own_loop)
     stem = re.sub(r"[^\w.-]", "_", posixpath.splitext(posixpath.basename(config.name))[0]) + "__collect_remote"
+    stem += f"_{request.node_rank}" if request.nodes else ""  # hosts may share the checkout, where the logs go
     up = "/".join([".."] * (facts.path.count("/") + 3))  # from models/<model>/config to the root
     launch = Launch(
         ("bash", LAUNCHER, "--model", named["model"], "--yaml", Named(f"{up}{{run}}/{stem}.yaml")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import EnvironmentUnfit, UsageError
@@ -18,6 +18,10 @@ PROFILERS = {
     "executor/model_runner.py": "define_profiler",
 }
 PLACEHOLDER = re.compile(r"^\s*(?:export\s+)?(\w+)=[\"']?your_\w+", re.MULTILINE)
+
+
+_SERVERS = re.compile(r"^\s*(?:export\s+)?IPs=\(([^)]*)\)", re.MULTILINE)
+_ADDRESS = re.compile(r"[0-9a-fA-F.:]+")
 
 
 def said(options: Mapping[str, Any]) -> dict[str, str]:
@@ -63,3 +67,19 @@ def check(named: Mapping[str, str], model: str, facts: ProjectFacts) -> None:
         )
     if unset := PLACEHOLDER.findall(facts.texts.get(SET_ENV, "")):
         raise EnvironmentUnfit(f"{SET_ENV} in {facts.path} still has a placeholder for {unset[0]}", "fill it in")
+
+
+def check_servers(model: str, hosts: Sequence[str], facts: ProjectFacts) -> None:
+    """EnvironmentUnfit when set_env.sh does not name the servers of a job on `hosts`: each finds its own place there.
+
+    The launcher compares them with the first address that `hostname -I` prints, and takes a host that it does not find
+    for the first one (executor/scripts/function.sh @ fbc225d).
+    """
+    found = _SERVERS.findall(facts.texts.get(SET_ENV, ""))
+    servers = [word.strip("\"'") for word in found[-1].split()] if found else []
+    if len(servers) < len(hosts) or not all(map(_ADDRESS.fullmatch, servers[: len(hosts)])):
+        raise EnvironmentUnfit(
+            f"IPs in {SET_ENV} in {facts.path} is ({' '.join(servers)}), and model {model} runs on {len(hosts)} hosts",
+            f"write their addresses there, on each of them, in this order: {', '.join(hosts)}; "
+            "the first that `hostname -I` prints on each",
+        )

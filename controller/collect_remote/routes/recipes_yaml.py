@@ -64,18 +64,33 @@ def read(text: str, name: str) -> Config:
 
 def ranks_and_nodes(text: str) -> tuple[int | None, int | None]:
     """How many ranks a host has, and how many hosts there are, by the world size that a text says; None where it does
-    not. Hosts have 16 devices, those with the 950 have 8.
+    not.
     """
+    world, most = _sizes(text)
+    return (None, None) if world is None else (min(world, most), -(-world // most))
+
+
+def require_full_hosts(text: str, name: str) -> None:
+    """EnvironmentUnfit for a world size that leaves one of several hosts partly empty: as many ranks start on each."""
+    world, most = _sizes(text)
+    if world is not None and world > most and world % most:
+        hosts = -(-world // most)
+        raise EnvironmentUnfit(
+            f"world_size of {name} is {world}, and the launcher starts {most} ranks on each of {hosts} hosts",
+            f"make it a multiple of {most}",
+        )
+
+
+def _sizes(text: str) -> tuple[int | None, int]:
+    """The world size that a text says, and the devices of a host: 16, or 8 of the 950."""
     try:
         said = yaml.safe_load(text)
     except yaml.YAMLError:
-        return None, None
+        said = {}
     said = said if isinstance(said, dict) else {}
     world = _part(said, "parallel_config").get("world_size", said.get("world_size"))
-    if type(world) is not int or world < 1:
-        return None, None
     most = 8 if str(_part(said, SWITCH).get("platform_version")) == "950" else 16
-    return min(world, most), -(-world // most)
+    return (world if type(world) is int and world > 0 else None), most
 
 
 def _part(said: dict[str, Any], name: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from ..request import Request, Window
 from ..survey.project import ProjectFacts, Wants
 from .plan import Plan
 
+ALL_STEPS = "all"  # of `--steps`
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -30,6 +32,10 @@ def _nothing(_: Mapping[str, Any]) -> Wants:
     return Wants()
 
 
+def _nothing_lacks(_: Mapping[str, Any]) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One way to a profile.
@@ -37,7 +43,8 @@ class Route:
     phases: what `--phase` may be, the default first. options: what a model of the inventory may say besides `project`
     and `command`; `required` of all these. wants: what has to be seen of the project, by the model's options.
     detect: whether a project is one of these; it is not asked when the user names the route. plan: raises UsageError or
-    EnvironmentUnfit for what cannot be done. all_steps: whether `--steps all` has a meaning. on_several: whether the
+    EnvironmentUnfit for what cannot be done. all_steps: whether `--steps all` has a meaning. lacking: of the phases and
+    `ALL_STEPS`, what `plan` refuses to a model with such options, whatever its project is. on_several: whether the
     command can be started on every host of one job.
     """
 
@@ -49,4 +56,5 @@ class Route:
     options: Mapping[str, Check] = field(default_factory=dict)
     required: tuple[str, ...] = ("command",)
     all_steps: bool = False
+    lacking: Callable[[Mapping[str, Any]], tuple[str, ...]] = _nothing_lacks
     on_several: bool = True

@@ -11,7 +11,7 @@ from ..inventory.options import calls
 from ..request import Request, Window
 from ..survey.project import ProjectFacts, Wants
 from .plan import Launch, Plan, driven
-from .route import Match, Route
+from .route import ALL_STEPS, Match, Route
 
 BUILDS, STEPS = ("torch_npu.profiler", "npu_profiler"), (".step(", ".start(")
 TOKENS = ("prefill", "decode", "both")  # phases that are told apart by the tokens in the input of a call
@@ -31,6 +31,11 @@ def detect(model: ModelSpec, facts: ProjectFacts) -> Match | None:
     return None
 
 
+def lacking(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """A profiler of the program's own records what it does; of calls nobody knows how many there are."""
+    return (ALL_STEPS,) if "step_on" in options else ("both",)
+
+
 def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts) -> Plan:
     names = model.options.get("step_on", ())
     # Of a command that starts no Python file of the project nobody has seen what it has.
@@ -40,9 +45,9 @@ def plan(request: Request, window: Window, model: ModelSpec, facts: ProjectFacts
             f"the command of model {model.name} has no profiler of its own: {seen[0]} and what it imports use none",
             "say which call is one step: `step_on: [package.module:Class.method]`",
         )
-    if names and request.all_steps:
+    if request.all_steps and ALL_STEPS in lacking(model.options):
         raise UsageError("--steps all: nobody knows how many calls of `step_on` there are", "say how many to record")
-    if not names and window.phase == "both":
+    if window.phase in lacking(model.options):
         raise UsageError(
             f"--phase both: the profilers of model {model.name} are the program's own, and each records what it does",
             "ask for --phase separate, or say which call is one step (`step_on`)",
@@ -70,4 +75,5 @@ ROUTE = Route(
     wants,
     {"step_on": calls},
     all_steps=True,
+    lacking=lacking,
 )

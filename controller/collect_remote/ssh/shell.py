@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from collect_agent.ending import ending
 from collect_agent.events import MARK
 
 from ..errors import CollectError, EnvironmentUnfit, LoginHangs, Trouble
@@ -61,7 +62,7 @@ KILLED = Trouble(
 ENDED = Trouble(
     "login-ends",
     EnvironmentUnfit,
-    "the login of {login} ended (exit status {status}) without a word from the command{printed}",
+    "the login of {login} ended ({ending}) without a word from the command{printed}",
     "an rc file calls `exit`, or `exec` of something else, or the account has no ordinary shell",
     "look for `exit` or `exec` in its rc files, and at its login shell; `ssh {login} true` ends the same way",
 )
@@ -110,4 +111,4 @@ def not_begun(login: str, said: Sequence[str], status: int | None) -> CollectErr
         return NO_BASH(login=login, said=missing)
     if status == -1:
         return KILLED(login=login, printed=printed)
-    return ENDED(login=login, status=status, printed=printed)
+    return ENDED(login=login, ending=ending(status), printed=printed)

@@ -14,7 +14,7 @@ import pytest
 
 from collect_agent.output import elsewhere, harvest, parse, parsed
 from collect_agent.output.elsewhere import Place
-from collect_agent.run import remains
+from collect_agent.run import runlog
 from collect_agent.run.rundir import RunDir
 
 PLAN: dict[str, Any] = {
@@ -369,20 +369,20 @@ def test_the_log_is_tidied_in_place(run: RunDir) -> None:
     Path(run.log).write_bytes(b"before\n" + turning + b"after\n\x08" + b"x" * 10)
     inode = os.stat(run.log).st_ino
     for block in (1, 2, 3, 1 << 20):
-        remains.BLOCK, whole = block, remains.BLOCK
+        runlog.BLOCK, whole = block, runlog.BLOCK
         try:
-            remains.tidy_log(run)
+            runlog.tidy(run)
         finally:
-            remains.BLOCK = whole
+            runlog.BLOCK = whole
         assert Path(run.log).read_bytes() == b"before\nafter\n" + b"x" * 10
     assert os.stat(run.log).st_ino == inode
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7])
 def test_a_cursor_across_blocks(run: RunDir, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    monkeypatch.setattr(remains, "BLOCK", block)
+    monkeypatch.setattr(runlog, "BLOCK", block)
     Path(run.log).write_bytes(b"ab|\x08/\x08-\x08c\n|\x08d")
-    remains.tidy_log(run)
+    runlog.tidy(run)
     assert Path(run.log).read_bytes() == b"abc\nd"
 
 

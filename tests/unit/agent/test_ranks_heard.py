@@ -88,6 +88,6 @@ Root Cause (first observed failure):
 
 def test_the_root_cause_of_torchruns_summary() -> None:
     assert ranks.death(SUMMARY.format(-11).splitlines()) == "rank 1 was killed by SIGSEGV"
-    assert ranks.death(SUMMARY.format(3).splitlines()) == "rank 1 ended with status 3"
+    assert ranks.death(SUMMARY.format(3).splitlines()) == "rank 1 ended with exit status 3"
     assert ranks.death(SUMMARY.format(-999).splitlines()) == "rank 1 was killed by signal 999"
     assert ranks.death(["exitcode  : 1 (pid: 3)", "something else"]) is None

@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collect_agent import events
+from collect_agent.failure import Failure
 from collect_agent.output import manifest
-from collect_agent.run import follow, process, remains, send, supervise
+from collect_agent.run import follow, process, remains, send, supervise, together
 from collect_agent.run.rundir import RunDir
 
 PLAN: dict[str, Any] = {"files": {"request.json": "{}"}}
@@ -274,9 +275,9 @@ def test_a_run_with_data_keeps_everything(run: RunDir) -> None:
 
 def test_a_removed_log_is_written_again(run: RunDir) -> None:
     code = (
-        "import os, sys; from collect_agent.run import remains; from collect_agent.run.rundir import RunDir\n"
+        "import os, sys; from collect_agent.run import runlog; from collect_agent.run.rundir import RunDir\n"
         "print('before', flush=True); os.unlink(sys.argv[1])\n"
-        "remains.restore_log(RunDir(os.path.dirname(sys.argv[1])))\n"
+        "runlog.restore(RunDir(os.path.dirname(sys.argv[1])))\n"
         "print('after', flush=True); os.write(2, b'and errors\\n')"
     )
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
@@ -291,3 +292,11 @@ def test_a_dead_supervisor_is_told_as_the_end(run: RunDir, capsys: pytest.Captur
     last = json.loads(capsys.readouterr().out.splitlines()[-1][len(events.MARK) :])
     assert last["stage"] == "end"
     assert "the supervisor of the run died" in last["error"]["message"]
+
+
+def test_a_meeting_that_cannot_be_written_down(run: RunDir) -> None:
+    shutil.rmtree(run.path)
+    Path(run.path).write_text("")
+    with pytest.raises(Failure, match=f"cannot write on the host: Not a directory .{run.path}") as caught:
+        together.meet(run, 1, 0)
+    assert caught.value.kind == "StorageError"

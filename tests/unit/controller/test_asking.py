@@ -15,6 +15,8 @@ from collect_remote.request import Request
 LLAMA = ModelSpec("m", "llama", None, {})
 FLUX = ModelSpec("m", "diffusers", None, {})
 SCRIPT = ModelSpec("m", None, "script", {"project": "/w", "command": ["x"]})
+CALLS = ModelSpec("m", None, "script", {"project": "/w", "command": ["x"], "step_on": ["a:B.c"]})
+AUTO = ModelSpec("m", None, "auto", {"project": "/w", "command": ["x"]})
 
 
 def asked(request: Request, model: ModelSpec, *answers: str) -> tuple[Request, list[str]]:
@@ -42,6 +44,9 @@ def test_the_defaults_are_both_and_ten() -> None:
         (Request("h", "m", phase="prefill"), LLAMA, [], ("prefill", None, False)),
         (Request("h", "m"), FLUX, [""], (None, 5, False)),
         (Request("h", "m"), SCRIPT, ["decode", "all"], ("decode", None, True)),
+        (Request("h", "m"), SCRIPT, ["both", "train", "4"], ("train", 4, False)),
+        (Request("h", "m"), CALLS, ["both", "all", "6"], ("both", 6, False)),
+        (Request("h", "m"), AUTO, [], (None, None, False)),
         (Request("h", "m"), LLAMA, ["neither", "both", "all", "2", "12"], ("both", 12, False)),
     ],
 )

@@ -185,3 +185,39 @@ def test_a_model_that_is_not_named() -> None:
     facts = ProjectFacts("/p", texts={"executor/scripts/infer.sh": ""})
     with pytest.raises(CollectError, match="says no yaml"):
         choose.late(Request("ascend01", "ds"), spec(Path("/p"), model="deepseek_r1"), facts)
+
+
+def servers(root: Path, said: str) -> None:
+    script = root / "executor/scripts/set_env.sh"
+    script.write_text(script.read_text().replace("('xx.xx.xx.xx' 'xx.xx.xx.xx')", said))
+
+
+TWO = {"host": "b", "nodes": ("a", "b"), "device_count": 8}
+
+
+def on_two(root: Path, name: str = "r1_rank_16_950.yaml") -> Plan:
+    one = spec(root, model="deepseek_r1", yaml=name)
+    return choose.late(Request(model="ds", **TWO), one, looked_at(one))[1]
+
+
+def test_each_of_several_hosts_has_logs_of_its_own(checkout: Path) -> None:
+    servers(checkout, '("192.0.2.1" "192.0.2.2" "192.0.2.3")')
+    plan = on_two(checkout)
+    assert plan.launch is not None
+    assert plan.launch.logs == ("models/deepseek_r1/res/*/*_r1_rank_16_950__collect_remote_1/log_*.log",)
+    assert plan.expected["ranks"] == list(range(8, 16))
+
+
+@pytest.mark.parametrize("said", ["('xx.xx.xx.xx' 'xx.xx.xx.xx')", "(192.0.2.1)", "(192.0.2.1 ascend02)", "()"])
+def test_servers_that_do_not_name_the_hosts(checkout: Path, said: str) -> None:
+    servers(checkout, said)
+    with pytest.raises(CollectError, match=r"IPs in executor/scripts/set_env.sh .* runs on 2 hosts"):
+        on_two(checkout)
+
+
+def test_hosts_that_would_be_partly_empty(checkout: Path) -> None:
+    config = checkout / "models/deepseek_r1/config/r1_rank_16_950.yaml"
+    config.write_text(config.read_text().replace("world_size: 16", "world_size: 12"))
+    servers(checkout, "(192.0.2.1 192.0.2.2)")
+    with pytest.raises(CollectError, match="world_size of .* is 12, and .* starts 8 ranks on each of 2 hosts"):
+        on_two(checkout)

@@ -1,7 +1,5 @@
 # What infer.sh does, from the check that nothing else runs to the end of all ranks.
 
-CHIPS_PER_SERVER=16
-
 yaml_value() { # the first "key: value" of the file, at any depth
     sed -n "s/^[[:space:]]*$1:[[:space:]]*\([^#[:space:]]*\).*/\1/p" "$YAML" | head -n 1 | tr -d "\"'"
 }
@@ -15,11 +13,25 @@ check_launch() {
 
 get_rank() {
     export WORLD_SIZE=$(yaml_value world_size)
-    export RANK_OFFSET=0
+    local chips=16
+    [ "$(yaml_value platform_version)" = 950 ] && chips=8
+    local servers=$(((WORLD_SIZE + chips - 1) / chips)) index=0
     LOCAL_RANKS=$WORLD_SIZE
-    [ "$LOCAL_RANKS" -le "$CHIPS_PER_SERVER" ] || LOCAL_RANKS=$CHIPS_PER_SERVER
-    export MASTER_ADDR=${IPs[0]}
-    export MASTER_PORT=$((10000 + $$ % 20000))
+    export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((10000 + $$ % 20000))
+    if [ "$servers" -gt 1 ]; then
+        IPs=("${IPs[@]:0:servers}")
+        LOCAL_RANKS=$chips
+        if [ $((chips * ${#IPs[@]})) -lt "$WORLD_SIZE" ]; then
+            echo "[ERROR] total ranks is $((chips * ${#IPs[@]})), but use $WORLD_SIZE ranks in actual!"
+            exit 1
+        fi
+        local here=$(hostname -I | awk '{print $1}') i
+        for i in "${!IPs[@]}"; do # who is not among them takes itself for the first
+            [ "${IPs[i]}" = "$here" ] && index=$i && break
+        done
+        export MASTER_ADDR=${IPs[0]} MASTER_PORT=6038
+    fi
+    export RANK_OFFSET=$((index * LOCAL_RANKS))
 }
 
 check_env_vars() {

@@ -1,7 +1,7 @@
 # To be edited: where this repository and CANN are, and the servers of the job.
 recipes_path="your_cann_recipes_path"
 cann_path="your_cann_pkgs_path"
-IPs=("127.0.0.1")
+export IPs=('xx.xx.xx.xx' 'xx.xx.xx.xx') # only of several servers; the first is the master
 
 rm -rf "$HOME/atc_data/"
 if [ ! -f "$cann_path/set_env.sh" ]; then
@@ -10,5 +10,4 @@ if [ ! -f "$cann_path/set_env.sh" ]; then
 fi
 source "$cann_path/set_env.sh"
 export PYTHONPATH=$PYTHONPATH:$recipes_path
-export HCCL_IF_IP=${IPs[0]}
 export HCCL_CONNECT_TIMEOUT=1200

@@ -26,6 +26,7 @@ from .rundir import RunDir
 
 TICK_S = 0.5
 GRACE_S = 5.0
+_WATCHING = (signal.SIGALRM, signal.SIGTERM)
 
 
 def supervise(run: RunDir) -> int:
@@ -89,8 +90,9 @@ def _pipeline(
         started = time.time()
         worker = program.start(run, plan, held, port)
         # The worker has a model to load: what comes after it is imported meanwhile.
-        from ..output import harvest
-        from . import result
+        with undisturbed():
+            from ..output import harvest
+            from . import result
 
         def at_gate(when: str) -> None:
             if plan["leased"]:  # what is on the devices of others is theirs
@@ -233,6 +235,20 @@ def _watched(run: RunDir, plan: Dict[str, Any], loan: Optional[borrow.Loan]) -> 
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """What `_watched` does waits until the body is over.
+
+    It must not meet an import: what it imports itself, in the same thread, takes the lock of the outer import along
+    (KeyError of a thread's number; CPython #106176), and what it raises leaves half a module.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHING)
 
 
 def _death(status: int, log: str) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import types
@@ -300,3 +301,15 @@ def test_a_meeting_that_cannot_be_written_down(run: RunDir) -> None:
     with pytest.raises(Failure, match=f"cannot write on the host: Not a directory .{run.path}") as caught:
         together.meet(run, 1, 0)
     assert caught.value.kind == "StorageError"
+
+
+def test_nothing_comes_between_an_import() -> None:
+    heard: list[str] = []
+    before = signal.signal(signal.SIGALRM, lambda *_: heard.append("tick"))
+    try:
+        with supervise.undisturbed():
+            os.kill(os.getpid(), signal.SIGALRM)
+            heard.append("imported")
+        assert heard == ["imported", "tick"]
+    finally:
+        signal.signal(signal.SIGALRM, before)

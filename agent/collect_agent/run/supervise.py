@@ -242,7 +242,8 @@ def undisturbed() -> Iterator[None]:
     """What `_watched` does waits until the body is over.
 
     It must not meet an import: what it imports itself, in the same thread, takes the lock of the outer import along
-    (KeyError of a thread's number; CPython #106176), and what it raises leaves half a module.
+    (KeyError of a thread's number; CPython #106176), and what it raises leaves half a module. For a process with one
+    thread: another would be given the signal.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHING)
     try:

@@ -73,6 +73,23 @@ class Tool:
         return self("--host", host, "--model", model, "--json", *arguments, **options)
 
 
+def read_until(process: subprocess.Popen[str], until: str) -> str:
+    """What the tool says, up to the line with `until`."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if until in line:
+            return said
+    raise AssertionError(f"never came to {until!r}: {said}")
+
+
+def end(process: subprocess.Popen[str], said: str) -> Outcome:
+    """What came of it in the end; `said` was read before."""
+    out, err = process.communicate(timeout=60)
+    return Outcome(process.returncode, out, said + err)
+
+
 def ssh(host: SimHost, command: str, script: str = "") -> subprocess.CompletedProcess[str]:
     """Run `command` on the host as a person would who types it, CANN's environment sourced, `script` on its input."""
     return subprocess.run(

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from boxes import STEADY, box, command_lines, inside, nothing_left, steady
-from harness import Tool, gone, leases, one_error
+from harness import Tool, gone, leases, one_error, read_until
 from simhost import SimHost
 from simhost.link import Link
 
@@ -32,16 +32,11 @@ def ascend(host: Start) -> SimHost:
 def begin(tool: Tool, until: str, *arguments: str) -> Any:
     """Start a collection of the steady model and read what it says up to the line with `until`."""
     process = tool.start("--host", "ascend01", "--model", "steady", "--json", *arguments)
-    assert process.stderr is not None
-    said = ""
     timer = threading.Timer(60.0, process.kill)
     timer.start()
-    for line in process.stderr:
-        said += line
-        if until in line:
-            timer.cancel()
-            return process
-    raise AssertionError(f"never came to {until!r}: {said}")
+    read_until(process, until)
+    timer.cancel()
+    return process
 
 
 @pytest.mark.parametrize(

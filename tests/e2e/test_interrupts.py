@@ -20,7 +20,7 @@ from collect_agent.run.process import start_time
 from collect_remote import Request, collect, load_inventory
 from collect_remote.cancel import Cancel
 from collect_remote.errors import Interrupted
-from harness import Outcome, Tool, gone, leases
+from harness import Tool, end, gone, leases, read_until
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -48,18 +48,7 @@ def slow(tool: Tool, host: SimHost, load: float = 0.0, step: float = 0.0) -> Non
 def begin(tool: Tool, until: str, *arguments: str) -> tuple[subprocess.Popen[str], str]:
     """Start a collection and read what it says up to the line with `until`."""
     process = tool.start("--host", "ascend01", "--model", "slow", "--json", *arguments)
-    assert process.stderr is not None
-    said = ""
-    for line in process.stderr:
-        said += line
-        if until in line:
-            return process, said
-    raise AssertionError(f"never came to {until!r}: {said}")
-
-
-def end(process: subprocess.Popen[str], said: str) -> Outcome:
-    out, err = process.communicate(timeout=60)
-    return Outcome(process.returncode, out, said + err)
+    return process, read_until(process, until)
 
 
 @pytest.mark.parametrize(

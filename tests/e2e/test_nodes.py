@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import tarfile
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from boxes import box, nothing_left
 from checkouts import checkout, digests, pyyaml
 from collect_remote import Host, Request, collect_job, load_inventory
 from collect_remote.errors import ProfileInvalid, StorageError
-from harness import Outcome, Tool, gone, one_error
+from harness import Outcome, Tool, end, gone, one_error, read_until
 from simhost import SimHost
 
 Start = Callable[..., SimHost]
@@ -228,21 +227,6 @@ def test_a_host_waits_for_the_device_of_another(host: Start, tool: Tool, assert_
         "profiler_info_0.json",
         "profiler_info_1.json",
     ]
-
-
-def read_until(process: subprocess.Popen[str], until: str) -> str:
-    assert process.stderr is not None
-    said = ""
-    for line in process.stderr:
-        said += line
-        if until in line:
-            return said
-    raise AssertionError(f"never came to {until!r}: {said}")
-
-
-def end(process: subprocess.Popen[str], said: str) -> Outcome:
-    out, err = process.communicate(timeout=60)
-    return Outcome(process.returncode, out, said + err)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_nodes import JOB, TORCHRUN, end, read_until, runs
+from test_nodes import JOB, TORCHRUN, runs
 
 from collect_agent.events import Event
 from collect_remote import Request, collect_job, load_inventory
 from collect_remote.errors import UnreachableError
-from harness import Outcome, Tool, gone, one_error
+from harness import Outcome, Tool, end, gone, one_error, read_until
 from simhost import SimHost
 
 Start = Callable[..., SimHost]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness import Outcome, Tool, gone, one_error
+from harness import Tool, end, gone, one_error, read_until
 from simhost import SimHost
 from simhost.link import Link
 
@@ -43,21 +42,6 @@ def trains(tool: Tool, ascend: SimHost, what: str, **entry: Any) -> Path:
     return project
 
 
-def until(process: subprocess.Popen[str], words: str) -> str:
-    assert process.stderr is not None
-    said = ""
-    for line in process.stderr:
-        said += line
-        if words in line:
-            return said
-    raise AssertionError(f"never came to {words!r}: {said}")
-
-
-def end(process: subprocess.Popen[str], said: str) -> Outcome:
-    out, err = process.communicate(timeout=60)
-    return Outcome(process.returncode, out, said + err)
-
-
 @pytest.fixture
 def link(host: Start) -> Iterator[tuple[SimHost, Link]]:
     ascend = host()
@@ -69,7 +53,7 @@ def test_a_connection_that_comes_back_costs_nothing(link: tuple[SimHost, Link], 
     ascend, between = link
     trains(tool, ascend, GATED.format(gate=str(tmp_path / "gate")), port=between.port)
     process = tool.start("--host", "ascend01", "--model", "mine", "--phase", "train", "--json")
-    said = until(process, "warming up")
+    said = read_until(process, "warming up")
     between.refuse()
     between.cut()
     time.sleep(0.5)  # it is tried again in vain
@@ -89,7 +73,7 @@ def test_what_goes_on_without_its_connection_is_brought_later(
     trains(tool, ascend, GATED.format(gate=str(tmp_path / "gate")), port=between.port)
     options = ("--phase", "train", "--json", "--reconnect-for", "1s")
     process = tool.start("--host", "ascend01", "--model", "mine", *options)
-    said = until(process, "warming up")
+    said = read_until(process, "warming up")
     between.refuse()
     between.cut()
     outcome = end(process, said)

@@ -1,7 +1,7 @@
 """The devices of a host and nothing else, by bash and npu-smi alone: half of what the survey costs the host.
 
 It sees what `collect_agent.npu.look` sees, as long as npu-smi shows its table; whatever else there is to be said is
-left to the survey, which is asked then.
+left to the survey, which is asked then. CANN is not loaded: npu-smi is the driver's, and so are its libraries.
 """
 
 from __future__ import annotations
@@ -66,8 +66,11 @@ cr_in_container() { # ROOT: whether its runtime numbers the devices anew
     return 1
 } 2>/dev/null
 cr_owners() { # TABLE: pid, user and kernel's name of every process in it that there is here
-    local lines line index number processes=() user name
-    mapfile -t lines <<<"$1"
+    local IFS=$'\n' lines line index number processes=() user name
+    set -f
+    lines=($1) # reading them would be a call of the system for every byte
+    set +f
+    IFS=$' \t\n'
     for ((index = ${#lines[@]} - 1; index >= 0; index--)); do # they are the last of it
         line=${lines[index]}
         case $line in *"Process id"*) break ;; *"No running"*) continue ;; esac
@@ -84,9 +87,9 @@ cr_look() { # NPU-SMI
     local table mapping
     export LC_ALL=C LD_LIBRARY_PATH=$cr_libraries_of_driver$LD_LIBRARY_PATH
     exec 3< <(exec "$1" info -m </dev/null 2>&1)
-    table=$("$1" info </dev/null 2>&1) || return
+    table=$(exec "$1" info </dev/null 2>&1) || return
     cr_say info "" "$table"
-    IFS= read -r -d '' -u 3 mapping
+    mapping=$(</dev/fd/3)
     cr_say mapping "" "$mapping"
     cr_owners "$table"
     cr_say seen

@@ -66,6 +66,20 @@ cr_descendants() { # PID: its processes, but not the guard and what that runs
         [ "$pid" = "$guard" ] || { echo "$pid"; cr_descendants "$pid"; }
     done
 }
+cr_driver() { # its libraries, which no set_env.sh of CANN adds
+    local place=/usr/local/Ascend name value folder
+    cr_libraries_of_driver=
+    if [ -r /etc/ascend_install.info ]; then
+        while IFS='=' read -r name value; do
+            [ "$name" != Driver_Install_Path_Param ] || place=$value
+        done </etc/ascend_install.info
+    fi
+    for folder in "$place"/driver/lib64{,/common,/driver}; do
+        [ ! -d "$folder" ] || { cr_append LD_LIBRARY_PATH "$folder"; cr_libraries_of_driver+=$folder:; }
+    done
+}
+""".replace("HANGS_S", str(HANGS_S))
+CANN_FUNCTIONS = r"""
 cr_rank() { # VERSION of CANN -> REPLY, which grows with it as text: 8.0.RC3.alpha001 < 8.0.RC3 < 8.0.0 < 8.1.RC1
     local text=${1,,} number= index
     [[ $text =~ ^([0-9]+)(\.([0-9]+))?(\.([0-9]+))?(\.([0-9]+))?(.*)$ ]] || { REPLY=; return; }
@@ -108,19 +122,7 @@ cr_acceleration() { # CANN's nnal
         if [ -r "$base/nnal/atb/set_env.sh" ]; then cr_use "$base/nnal/atb/set_env.sh"; return; fi
     done
 }
-cr_driver() { # its libraries, which no set_env.sh of CANN adds
-    local place=/usr/local/Ascend name value folder
-    cr_libraries_of_driver=
-    if [ -r /etc/ascend_install.info ]; then
-        while IFS='=' read -r name value; do
-            [ "$name" != Driver_Install_Path_Param ] || place=$value
-        done </etc/ascend_install.info
-    fi
-    for folder in "$place"/driver/lib64{,/common,/driver}; do
-        [ ! -d "$folder" ] || { cr_append LD_LIBRARY_PATH "$folder"; cr_libraries_of_driver+=$folder:; }
-    done
-}
-""".replace("BASES", " ".join(f'"{base}"' for base in BASES)).replace("HANGS_S", str(HANGS_S))
+""".replace("BASES", " ".join(f'"{base}"' for base in BASES))
 
 
 def script(host: Host, agent: str, look: str = "") -> str:
@@ -130,7 +132,8 @@ def script(host: Host, agent: str, look: str = "") -> str:
     models = " ".join(shlex.quote(path) for path in model_paths(host))
     return f"""
 {FUNCTIONS}
-{loaded(host)}
+{CANN_FUNCTIONS}
+{loaded(host, "cr_toolkit; cr_acceleration")}
 cr_probe() {{ # PYTHON REASON
     "$1" - "$cr_mark" {workdir} {shlex.quote(agent)} {named} "$2" {shlex.quote(look)} {models} <<'PROBE'
 {probe.survey(project=bool(look))}
@@ -140,13 +143,13 @@ PROBE
 """
 
 
-def loaded(host: Host) -> str:
-    """By these functions, the environment of a run."""
+def loaded(host: Host, cann: str = "") -> str:
+    """By these functions, the environment of a run; `cann`: what loads CANN where the inventory has no `setup`."""
     return f"""
 {PLAIN_SHELL}
 exec {INPUT}<&0
 cr_mark={shlex.quote(MARK)}
-{_setup(host)}
+{_setup(host, cann)}
 cr_driver
 {_exports(host)}
 """
@@ -163,9 +166,9 @@ def home_quoted(path: str) -> str:
     return '"$HOME"/' + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)
 
 
-def _setup(host: Host) -> str:
+def _setup(host: Host, cann: str) -> str:
     if not host.setup:
-        return "cr_toolkit\ncr_acceleration"
+        return cann
     return "\n".join(
         f"if [ -r {file} ]; then cr_use {file}; else cr_tell no-setup {file}; return; fi"
         for file in map(home_quoted, host.setup)

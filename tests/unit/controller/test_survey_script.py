@@ -15,7 +15,7 @@ import pytest
 
 from collect_remote.survey import environment
 from collect_remote.survey.environment import kept, masked, restore
-from collect_remote.survey.script import FUNCTIONS, HANGS_S
+from collect_remote.survey.script import CANN_FUNCTIONS, FUNCTIONS, HANGS_S
 from collect_remote.survey.survey import cann_version
 from harness import gone
 
@@ -57,10 +57,10 @@ def bash(script: str, env: dict[str, str] | None = None) -> str:
 
 def test_versions_of_cann_are_ranked_by_their_age() -> None:
     asked = "\n".join(f"cr_rank {version}; echo $REPLY" for version in OLD_TO_NEW)
-    ranks = bash(f"{FUNCTIONS}\n{asked}").split()
+    ranks = bash(f"{CANN_FUNCTIONS}\n{asked}").split()
     compared = "\n".join(f"[[ {one} < {two} ]] && echo yes" for one, two in itertools.pairwise(ranks))
     assert bash(compared).split() == ["yes"] * (len(OLD_TO_NEW) - 1)
-    assert bash(f'{FUNCTIONS}\ncr_rank latest; echo "[$REPLY]"') == "[]\n"
+    assert bash(f'{CANN_FUNCTIONS}\ncr_rank latest; echo "[$REPLY]"') == "[]\n"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_canns_version(place: str | None, text: str | None, version: str | None)
 
 
 def test_the_functions_are_no_program(tmp_path: Path) -> None:
-    assert bash(FUNCTIONS, {"HOME": str(tmp_path)}) == ""
+    assert bash(FUNCTIONS + CANN_FUNCTIONS, {"HOME": str(tmp_path)}) == ""
 
 
 def listening(program: str) -> subprocess.Popen[str]:

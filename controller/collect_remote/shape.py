@@ -25,6 +25,9 @@ class Maybe(NamedTuple):
     shape: Any
 
 
+_OR_NULL = (Null, Maybe)
+
+
 class _Letters(dict[int, int]):
     """What stands for every character that was met."""
 
@@ -66,39 +69,45 @@ def printable(value: Any) -> Any:
     return value
 
 
-def misfit(value: Any, shape: Any, where: str = "") -> str | None:
+def misfit(value: Any, shape: Any) -> str | None:
     """The first part of `value` that has not its shape, like "devices[0].label"; "" is all of it; None when it fits."""
-    if isinstance(shape, Null | Maybe):
-        return None if value is None else misfit(value, shape.shape, where)
+    where = _misfit(value, shape)
+    return None if where is None else where.removeprefix(".")
+
+
+def _misfit(value: Any, shape: Any) -> str | None:
+    if isinstance(shape, type):
+        return None if _is(value, shape) else ""
+    if isinstance(shape, _OR_NULL):
+        return None if value is None else _misfit(value, shape.shape)
     if isinstance(shape, dict):
-        return _misfit_of_object(value, shape, where) if isinstance(value, dict) else where
+        return _misfit_of_object(value, shape) if isinstance(value, dict) else ""
     if isinstance(shape, list | tuple):
         if not isinstance(value, list) or (isinstance(shape, tuple) and len(value) != len(shape)):
-            return where
+            return ""
         shapes = shape if isinstance(shape, tuple) else shape * len(value)
-        parts = (
-            misfit(part, wanted, f"{where}[{n}]") for n, (part, wanted) in enumerate(zip(value, shapes, strict=True))
-        )
-        return next((part for part in parts if part is not None), None)
-    return None if _is(value, shape) else where
+        for number, (part, wanted) in enumerate(zip(value, shapes, strict=True)):
+            if (inner := _misfit(part, wanted)) is not None:
+                return f"[{number}]{inner}"
+        return None
+    return None if _is(value, shape) else ""
 
 
-def _misfit_of_object(value: Mapping[str, Any], shape: Mapping[Any, Any], where: str) -> str | None:
+def _misfit_of_object(value: Mapping[str, Any], shape: Mapping[Any, Any]) -> str | None:
     for name, wanted in shape.items():
         if isinstance(name, re.Pattern):
-            fields = dict.fromkeys(value, wanted)
             if not all(name.fullmatch(key) for key in value):
-                return where
+                return ""
+            fields = list(value)
+        elif name in value:
+            fields = [name]
+        elif isinstance(wanted, Maybe):
+            continue
         else:
-            fields = {name: wanted}
-        for key, part in fields.items():
-            inner = f"{where}.{key}".lstrip(".")
-            if key not in value:
-                found = None if isinstance(part, Maybe) else inner
-            else:
-                found = misfit(value[key], part, inner)
-            if found is not None:
-                return found
+            return f".{name}"
+        for field in fields:
+            if (inner := _misfit(value[field], wanted)) is not None:
+                return f".{field}{inner}"
     return None
 
 

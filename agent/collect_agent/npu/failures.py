@@ -172,6 +172,8 @@ def failure(text: str, status: Optional[int] = None) -> Optional[NpuSmiError]:
     if status in _TIMEOUT_STATUSES:
         return NpuSmiTimeoutError(TIMEOUT.message.format(status=status))
     for line in text.splitlines():
+        if line.startswith(("|", "+")):
+            continue  # a row of the table; what a process is called is no failure
         for pattern, error in _KNOWN_TEXTS:
             found = pattern.search(line)
             if found:

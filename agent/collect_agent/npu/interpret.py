@@ -6,15 +6,17 @@ import dataclasses
 import json
 import os
 import re
-from typing import Any, Iterable, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Tuple
 
 from ..ending import ending
 from .device import HOLDERS, LIST, TORCH, USAGES, Device
 from .failures import NpuSmiError, NpuSmiFormatError, NpuSmiTimeoutError, failure, missing
 from .look import LATE
 from .numbering import join, parse_mapping
-from .single import Holders, Usage, parse_list, parse_processes, parse_usages
 from .table import Report, read_table
+
+if TYPE_CHECKING:
+    from .single import Holders, Usage
 
 
 def interpret(observation: Mapping[str, Any]) -> Tuple[Device, ...]:
@@ -91,6 +93,8 @@ def combine(usages: Iterable[Usage], holders: Iterable[Holders]) -> Tuple[Device
 
 def _with_users(device: Device, owners: Mapping[str, Any]) -> Device:
     """Its processes with their users, where the kernel's process of that pid has that name: pids may be another's."""
+    if not device.processes:
+        return device
     named = []
     for process in device.processes:
         user, name = owners.get(str(process.pid), ("", None))
@@ -125,6 +129,8 @@ def _from_torch(observation: Mapping[str, Any]) -> Tuple[Device, ...]:
 
 def _from_single_forms(observation: Mapping[str, Any]) -> Tuple[Device, ...]:
     """The devices of `-l` and of what the single-device forms said about each."""
+    from .single import parse_list, parse_processes, parse_usages  # which few need
+
     devices: List[Device] = []
     for npu in parse_list(observation.get("list", [0, ""])[1]):
         usages, processes = (observation[form].get(str(npu), [0, ""])[1] for form in ("usages", "processes"))

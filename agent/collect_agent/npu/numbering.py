@@ -16,6 +16,7 @@ from .reasons import NO_LOGIC_ID
 from .table import Layout, Report
 
 _ID = re.compile(r"[0-9]{1,9}")
+_GAP = re.compile(r"\t+|\s{2,}")
 _FOREIGN = "`npu-smi info -m` gives logic ids that cannot be this container's"
 
 
@@ -39,7 +40,7 @@ def parse_mapping(text: str) -> Tuple[Mapped, ...]:
     chips: List[Mapped] = []
     columns: List[str] = []
     for line in text.splitlines():
-        cells = re.split(r"\t+|\s{2,}", line.strip())
+        cells = _GAP.split(line.strip())
         if "NPU ID" in cells and "Chip ID" in cells:
             columns = cells
         elif len(cells) == len(columns):

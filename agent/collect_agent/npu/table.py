@@ -29,6 +29,9 @@ _COLUMN = re.compile(r"NPU Util\S*|\S+")
 # "29954/ 65536", "3347 / 65536" and "NA / 3513" are one value each; other values go by blanks
 _VALUE = re.compile(r"(?:[0-9]+|NA|-)\s*/\s*(?:[0-9]+|NA|-)(?!\S)|\S+")
 
+_ID_AND_NAME = re.compile(r"([0-9]{1,9})(?:\s+([A-Za-z0-9_-]+))?")
+_WORD = re.compile(r"[A-Za-z]+")
+_POWER = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,3})?")
 _PROCESS_CELL = re.compile(r" +(?:([0-9]{1,9})|NA|-) +")
 _BUS = re.compile(r"[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{2}){2}\.[0-9A-Fa-f]")
 _UNREAD = "a row of the process table cannot be read: {!r}"
@@ -133,11 +136,12 @@ class _Table:
         self._lose_upper()
         if self.heading is None or not self.devices:
             raise NpuSmiFormatError(FORMAT.message.format(misfit=self._misfit()))
-        listed = tuple(
-            replace(device, processes=tuple(self.processes.get(key, ())), doubt=self._doubt(key, device))
-            for key, device in self.devices.items()
-        )
+        listed = tuple(self._whole(key, device) for key, device in self.devices.items())
         return Report(*self.versions, self.heading.layout, listed, tuple(self.unreadable))
+
+    def _whole(self, key: _Key, device: Device) -> Device:
+        processes, doubt = tuple(self.processes.get(key, ())), self._doubt(key, device)
+        return replace(device, processes=processes, doubt=doubt) if processes or doubt != device.doubt else device
 
     def _misfit(self) -> str:
         unknown = self.unreadable or ([] if self.first_heading else self.noise)
@@ -233,13 +237,13 @@ def _from_upper(heading: _Heading, cells: List[str]) -> Optional[Device]:
     """The device of a first line (id, name, health, power), or None when it is not one."""
     if len(cells) != heading.width:
         return None
-    ids = re.fullmatch(r"([0-9]{1,9})(?:\s+([A-Za-z0-9_-]+))?", " ".join(cells[: heading.health]).strip())
+    ids = _ID_AND_NAME.fullmatch(" ".join(cells[: heading.health]).strip())
     health = cells[heading.health]
-    if not ids or health in _ABSENT or not re.fullmatch(r"[A-Za-z]+", health):
+    if not ids or health in _ABSENT or not _WORD.fullmatch(health):
         return None
     values = _VALUE.findall(cells[heading.health + 1])
     named = dict(zip(heading.upper, values)) if len(values) == len(heading.upper) else {}
-    power = re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,3})?", named.get("Power(W)", ""))
+    power = _POWER.fullmatch(named.get("Power(W)", ""))
     return Device(npu=int(ids[1]), name=ids[2] or "", health=health, power_w=float(power[0]) if power else None)
 
 
@@ -267,11 +271,14 @@ def _with_lower(device: Device, heading: _Heading, cells: List[str]) -> Optional
     if (names and chip is None) or (utilisation or 0) > 100:
         return None
     bus = cells[heading.health]
-    return replace(
-        device,
-        chip=chip,
-        logic=numbers.get("Device"),
-        phy=numbers.get("Phy-ID"),
+    return Device(
+        device.npu,
+        chip,
+        numbers.get("Device"),
+        numbers.get("Phy-ID"),
+        device.name,
+        device.health,
+        device.power_w,
         utilisation_pct=utilisation,
         memory_used_mb=used,
         memory_total_mb=total,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,14 @@ def document(answers: Sequence[Answer]) -> dict[str, Any]:
             for answer in answers
         ]
     }
+
+
+def json_text(answers: Sequence[Answer], *, one_line: bool) -> str:
+    """The document, a host a line: Python writes JSON with indents at a tenth of the speed."""
+    if one_line:
+        return json.dumps(document(answers)) + "\n"
+    hosts = ",\n".join("  " + json.dumps(host) for host in document(answers)["hosts"])
+    return f'{{\n "hosts": [\n{hosts}\n ]\n}}\n'
 
 
 def _error(error: CollectError) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import CollectError, UsageError
 from . import given
-from .say import complain, print_json, put
+from .say import complain, put
 
 if TYPE_CHECKING:
     from ..npus.fleet import Answer, Fleet
@@ -72,8 +72,7 @@ def _show(answers: Sequence[Answer], options: argparse.Namespace) -> int:
     from . import device_table
 
     if options.json:
-        document = device_table.document(answers)
-        print_json(document, indent=1 if options.watch is None else None)
+        put(device_table.json_text(answers, one_line=options.watch is not None))
     else:
         put(device_table.text(answers))
         for answer in answers:

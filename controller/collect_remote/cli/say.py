@@ -73,8 +73,8 @@ def page(entry: str) -> str:
     return f"{PAGE}#{entry}"
 
 
-def print_json(document: Any, indent: int | None = 1) -> None:
-    put(json.dumps(document, indent=indent, default=str) + "\n")
+def print_json(document: Any) -> None:
+    put(json.dumps(document, indent=1, default=str) + "\n")
 
 
 def show(options: argparse.Namespace, document: Any, text: str, done: str = "") -> None:

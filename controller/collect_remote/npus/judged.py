@@ -49,16 +49,15 @@ def _interpreted(seen: Mapping[str, Any]) -> list[Device]:
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise _strange(repr(error)) from error
     for device in devices:
-        if misfit({name: getattr(device, name) for name in FIGURES}, FIGURES) is not None:
+        if misfit(vars(device), FIGURES) is not None:
             raise _strange(repr(device))
     return [_readable(device) for device in devices]
 
 
 def _readable(device: Device) -> Device:
-    words = {name: printable(getattr(device, name)) for name in WORDS}
-    return (
-        device if all(getattr(device, name) == words[name] for name in WORDS) else dataclasses.replace(device, **words)
-    )
+    words = {name: getattr(device, name) for name in WORDS}
+    readable = printable(words)
+    return device if readable == words else dataclasses.replace(device, **readable)
 
 
 def _strange(what: str) -> EnvironmentUnfit:

@@ -1,8 +1,9 @@
-"""The arguments of every command. Nothing heavy is imported: `--help` is quick."""
+"""The arguments of every command. Nothing heavy is imported, and only the command that is called gets its arguments."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,14 +14,19 @@ from ..request import AIC_METRICS, EXPORTS, PHASES, PHASES_OF_TEMPLATE
 from ..wrappers import SCENES
 from . import commands, devices_command, sweep_command, values
 
-Add = Callable[..., argparse.ArgumentParser]  # a command: its name, function and help, and its option --host
-
 
 class _Parser(argparse.ArgumentParser):
+    """`fill` adds the arguments, when it is known that they are needed."""
+
+    fill: Callable[[_Parser], None] | None = None
+
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)  # `--js` would be --json for some and nothing for others
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill(self)
         for word in args or ():
             if word.startswith("--") and word.endswith("=--"):  # argparse, before Python 3.13, makes a list of it
                 self.error(f"argument {word[:-3]}: expected one argument")
@@ -34,17 +40,18 @@ class _Command(argparse._SubParsersAction):  # type: ignore[type-arg]  # of a st
     """Refuses what was said of a collection before the name of another command, which would not hear of it."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *rest: Any) -> None:
-        shared = {action.dest for action in _shared_options()._actions}
+        known = _Parser(add_help=False)
+        _add_shared(known)
+        shared = {action.dest for action in known._actions}
         for action in parser._actions:
             if action.dest not in shared and getattr(namespace, action.dest, action.default) != action.default:
                 parser.error(f"{action.option_strings[0]} before {values[0]!r} is of no use to it")
         super().__call__(parser, namespace, values, *rest)
 
 
-def _shared_options(absent: Any = None) -> _Parser:
+def _add_shared(parser: _Parser, absent: Any = None) -> None:
     """Options that stand before or after a subcommand: `absent` as SUPPRESS keeps what was said before it."""
-    shared = _Parser(add_help=False)
-    shared.add_argument(
+    parser.add_argument(
         "-i",
         "--inventory",
         dest="more_inventories" if absent else "inventories",  # those behind a subcommand come to the others
@@ -58,20 +65,19 @@ def _shared_options(absent: Any = None) -> _Parser:
         ("--json", "one JSON document on stdout, everything else on stderr"),
         ("--debug", "show the traceback of an error"),
     ):
-        shared.add_argument(name, action="store_true", default=absent or False, help=text)
-    return shared
+        parser.add_argument(name, action="store_true", default=absent or False, help=text)
 
 
 def parser() -> argparse.ArgumentParser:
     """Parses into a namespace whose `command` is what `commands` has to be called for it."""
     main = _Parser(
         prog="collect-remote",
-        parents=[_shared_options()],
         description="Collect a verified torch_npu profile from a remote Ascend host.",
         epilog="Exit codes: 0 good, 2 usage or inventory, 3 host unreachable or refused, 4 no free device, "
         "5 host not fit, 6 run failed, 7 profile not valid, 8 transfer or storage failed, 9 a sweep with failures, "
         "130 interrupted.",
     )
+    _add_shared(main)
     main.set_defaults(command=commands.collect, more_inventories=[])
     main.add_argument("--version", action="version", version=f"collect-remote {__version__}")
     what = main.add_argument_group("what to collect")
@@ -96,21 +102,15 @@ def parser() -> argparse.ArgumentParser:
     _add_archive(output)
     output.add_argument("--dry-run", action="store_true", help="show device and plan, change nothing")
     others = main.add_subparsers(title="other commands", metavar="COMMAND", parser_class=_Parser, action=_Command)
-
-    def add(
-        name: str, command: Callable[[argparse.Namespace], int], text: str, host: dict[str, Any] | None = None
-    ) -> argparse.ArgumentParser:
-        subparser = others.add_parser(name, parents=[_shared_options(argparse.SUPPRESS)], help=text)
-        subparser.set_defaults(command=command)
-        if host:
-            subparser.add_argument("--host", **host)
-        return subparser
-
-    _add_looking(add)
-    _add_sweep(add)
-    _add_managing(add)
-    _add_offline(add)
+    for name, (command, text, arguments) in COMMANDS.items():
+        others.add_parser(name, help=text).fill = functools.partial(_fill, command=command, arguments=arguments)
     return main
+
+
+def _fill(parser: _Parser, command: Command, arguments: Callable[[_Parser], None]) -> None:
+    _add_shared(parser, argparse.SUPPRESS)
+    parser.set_defaults(command=command)
+    arguments(parser)
 
 
 def _add_how_to_collect(what: argparse._ActionsContainer) -> None:
@@ -158,11 +158,8 @@ def _add_profiler(profiler: argparse._ActionsContainer) -> None:
     profiler.add_argument("--export", choices=EXPORTS, default="text")
 
 
-def _add_looking(add: Add) -> None:
-    """What is said of hosts, of several at once."""
-    several = {"action": "append", "metavar": "NAME", "help": "of the inventory; again, or a,b, for more"}
-    devices = add("devices", devices_command.devices, "which NPUs are free, and why not", several)
-    _add_hosts(devices)
+def _devices(devices: _Parser) -> None:
+    _add_several_hosts(devices)
     devices.add_argument("--from-file", type=Path, metavar="TXT", help="a saved `npu-smi info`, instead of a host")
     devices.add_argument("--map-file", type=Path, metavar="TXT", help="the `npu-smi info -m` that goes with it")
     devices.add_argument(
@@ -174,13 +171,14 @@ def _add_looking(add: Add) -> None:
         help="ask again and again, every T (default 5s)",
     )
     _add_what_is_free(devices)
-    doctor = add("doctor", commands.doctor, "what would stop a collection, before it does", several)
-    _add_hosts(doctor)
+
+
+def _doctor(doctor: _Parser) -> None:
+    _add_several_hosts(doctor)
     doctor.add_argument("--model", help="look for its files too")
 
 
-def _add_sweep(add: Add) -> None:
-    sweep = add("sweep", sweep_command.sweep, "many: hosts x models x phases, resumable")
+def _sweep(sweep: _Parser) -> None:
     sweep.add_argument(
         "action", nargs="?", choices=("status", "retry"), help="look at a sweep; run its --failed cells again"
     )
@@ -241,19 +239,31 @@ def _reparsed(asked: _Parser, words: Sequence[str], base: argparse.Namespace) ->
         raise UsageError(f"{where}{error.message}", error.remedy) from error
 
 
-def _add_managing(add: Add) -> None:
-    """About runs that are on a host."""
-    one = {"required": True, "help": "a host of the inventory"}
-    add("runs", commands.runs, "what is on a host: running, finished, orphaned", one)
-    attach = add("attach", commands.attach, "follow a run to its end and bring its result", one)
+def _add_one_host(parser: _Parser) -> None:
+    parser.add_argument("--host", required=True, help="a host of the inventory")
+
+
+def _attach(attach: _Parser) -> None:
+    _add_one_host(attach)
     attach.add_argument("run", metavar="RUN", help="its id")
     attach.add_argument("--out", type=Path, metavar="DIR", help="default: profiles/<host>/<model>/<run id>")
     _add_reconnect_for(attach)
-    stop = add("stop", commands.stop, "end a run and prove it", one)
+
+
+def _stop(stop: _Parser) -> None:
+    _add_one_host(stop)
     stop.add_argument("run", metavar="RUN", help="its id")
-    clean = add("clean", commands.clean, "remove runs that have ended", one)
+
+
+def _clean(clean: _Parser) -> None:
+    _add_one_host(clean)
     clean.add_argument("runs", metavar="RUN", nargs="*", help="their ids (default: all that have no result)")
     clean.add_argument("--results", action="store_true", help="also those whose result was not fetched")
+
+
+def _add_several_hosts(parser: _Parser) -> None:
+    parser.add_argument("--host", action="append", metavar="NAME", help="of the inventory; again, or a,b, for more")
+    _add_hosts(parser)
 
 
 def _add_hosts(parser: argparse._ActionsContainer) -> None:
@@ -265,17 +275,19 @@ def _add_hosts(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def _add_offline(add: Add) -> None:
-    """What needs no host."""
-    inventory = add("inventory", commands.inventory, "what the inventory says of hosts, and where")
+def _inventory(inventory: _Parser) -> None:
     inventory.add_argument("pattern", metavar="PATTERN", nargs="?", help="show every key of these hosts")
     inventory.add_argument("--model", help="show the options of this model instead")
-    validate = add("validate", commands.validate, "judge a profile: a directory or an archive")
+
+
+def _validate(validate: _Parser) -> None:
     validate.add_argument("path", type=Path, help="a *_ascend_pt directory, a tree of them, an archive")
     validate.add_argument(
         "--allow-unproven", action="store_true", help="exit with 0 when nothing is wrong, though not all is proved"
     )
-    template = add("template", commands.template, "the profiling template as one script, or a module for your own code")
+
+
+def _template(template: _Parser) -> None:
     which = template.add_mutually_exclusive_group()
     which.add_argument("--phase", choices=PHASES_OF_TEMPLATE, default="both", help="of the script")
     which.add_argument(
@@ -305,3 +317,18 @@ def _add_what_is_free(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--allow-health", action="append", default=[], choices=HEALTH_WORDS, help="not only OK; again for more"
     )
+
+
+Command = Callable[[argparse.Namespace], int]
+COMMANDS: dict[str, tuple[Command, str, Callable[[_Parser], None]]] = {
+    "devices": (devices_command.devices, "which NPUs are free, and why not", _devices),
+    "doctor": (commands.doctor, "what would stop a collection, before it does", _doctor),
+    "sweep": (sweep_command.sweep, "many: hosts x models x phases, resumable", _sweep),
+    "runs": (commands.runs, "what is on a host: running, finished, orphaned", _add_one_host),
+    "attach": (commands.attach, "follow a run to its end and bring its result", _attach),
+    "stop": (commands.stop, "end a run and prove it", _stop),
+    "clean": (commands.clean, "remove runs that have ended", _clean),
+    "inventory": (commands.inventory, "what the inventory says of hosts, and where", _inventory),
+    "validate": (commands.validate, "judge a profile: a directory or an archive", _validate),
+    "template": (commands.template, "the profiling template as one script, or a module for your own code", _template),
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from . import values
 from .document import Node
@@ -99,7 +99,7 @@ class Tree:
         said = dict(values.mapping(node))
         if priority := said.pop(PRIORITY, None):
             group.priority = values.whole(priority)
-        group.variables.append(read(replace(node, value=said), f"group {name}"))
+        group.variables.append(read(node.meaning(said), f"group {name}"))
 
     def _read_children(self, name: str, group: Group, children: Mapping[str, Node]) -> None:
         for child, body in children.items():

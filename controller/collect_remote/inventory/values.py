@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 from .document import Node
@@ -105,7 +104,7 @@ def environment(node: Node) -> dict[str, Node]:
             raise value.error(f"variable {variable} must be text, not {value.kind}", "quote it")
         if "\0" in value.text:
             raise value.error(f"variable {variable} holds a NUL character", "remove it")
-        result[variable] = replace(value, value=None if value.value is None else value.text)
+        result[variable] = value.meaning(None if value.value is None else value.text)
     return result
 
 

@@ -8,8 +8,9 @@ anything that is not understood here, every name is asked for by itself.
 from __future__ import annotations
 
 import functools
-import ipaddress
+import os
 import re
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -43,10 +44,12 @@ class Answers:
 
     def settings_of(self, name: str, said: Said) -> Settings:
         """Raises what `ask` raises."""
-        with self._lock:  # the others wait for the first, which tells what there is to share
-            if self._blocks is None or not unchanged(self._blocks):
-                return self._first(name, said)
-            kind = self._kind(name, said)
+        if not self._is_known():
+            with self._lock:  # the others wait for the first, which tells what there is to share
+                if not self._is_known():
+                    return self._first(name, said)
+        kind = self._kind(name, said)
+        with self._lock:
             known = self._of_kind.get(kind)
             if kind and known is None:
                 self._of_kind[kind] = Future()
@@ -58,11 +61,17 @@ class Answers:
             return for_another(settings, asked, name, said)
         return self._asked(kind, name, said) if kind else self._ask(name, said)[0]
 
+    def _is_known(self) -> bool:
+        return self._blocks is not None and unchanged(self._blocks)
+
     def _first(self, name: str, said: Said) -> Settings:
         self._of_kind.clear()
-        self._blocks = nothing(self._also)
-        settings, log = self._ask(name, said)
-        self._blocks = blocks(log, self._also) or self._blocks
+        found = nothing(self._also)
+        try:
+            settings, log = self._ask(name, said)
+            found = blocks(log, self._also) or found
+        finally:
+            self._blocks = found
         if kind := self._kind(name, said):
             self._of_kind[kind] = Future()
             self._of_kind[kind].set_result((name, settings))
@@ -110,8 +119,8 @@ class Blocks:
 
 def blocks(log: str, also: Path) -> Blocks | None:
     """What `ssh -v` has read by its `log`; None where that is not all that counts. `also` may be read next time."""
-    names = _READ.findall(log)
-    if not log.startswith("OpenSSH_") or any(len(name) >= _CUT for name in names):
+    names = files_read(log)
+    if names is None:
         return None
     stamp = _stamp([*names, str(also)])
     patterns: set[str] = set()
@@ -124,6 +133,12 @@ def blocks(log: str, also: Path) -> Blocks | None:
     except (OSError, ValueError):
         return None
     return Blocks(frozenset(patterns), frozenset(addresses), stamp)
+
+
+def files_read(log: str) -> list[str] | None:
+    """The files that ssh has read by the `log` of `ssh -v`; None where that does not tell all."""
+    names = _READ.findall(log)
+    return names if log.startswith("OpenSSH_") and all(len(name) < _CUT for name in names) else None
 
 
 def nothing(also: Path) -> Blocks:
@@ -171,7 +186,7 @@ def _stamp(names: list[str]) -> Stamp:
 
 def _state(name: str) -> tuple[str, int, int]:
     try:
-        found = Path(name).stat()
+        found = os.stat(name)  # noqa: PTH116 - for every host again, and a Path takes longer than the file system
     except OSError:
         return name, -1, -1
     return name, found.st_size, found.st_mtime_ns
@@ -182,8 +197,8 @@ def _canonical(name: str) -> bool:
     if not re.fullmatch(r"[0-9a-fx.]+", name):
         return True
     try:
-        return str(ipaddress.ip_address(name)) == name
-    except ValueError:
+        return socket.inet_ntoa(socket.inet_aton(name)) == name
+    except OSError:
         return False
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
+import os
 import re
 import socket
 from collections.abc import Mapping
@@ -154,7 +156,7 @@ def _hop(
     jump, command = one("proxyjump", "none"), one("proxycommand", "none")
     alias = one("hostkeyalias", "none")
     own, system = (
-        [Path(file).expanduser() for file in one(key, default).split() if file.lower() != "none"]
+        _files(one(key, default), os.environ.get("HOME"))
         for key, default in (
             ("userknownhostsfile", "~/.ssh/known_hosts"),
             ("globalknownhostsfile", " ".join(SYSTEM_KNOWN_HOSTS)),
@@ -190,6 +192,12 @@ def _hop(
     )
 
 
+@functools.lru_cache(maxsize=64)
+def _files(names: str, _home: str | None) -> list[Path]:
+    """A list of names, as of `known_hosts`; many hosts have the same."""
+    return [Path(name).expanduser() for name in names.split() if name.lower() != "none"]
+
+
 def _paths(values: list[str]) -> tuple[Path, ...]:
     """Those that are there; of a key that only ssh-agent has, the public half may be."""
     paths = (Path(value).expanduser() for value in values)
@@ -206,4 +214,9 @@ def _yes(settings: dict[str, list[str]], key: str) -> bool:
 
 def dial(hop: Hop) -> socket.socket:
     """A TCP connection to `hop`. Raises what `socket.create_connection` raises."""
-    return socket.create_connection((hop.address, hop.port), timeout=hop.connect_timeout)
+    sock = socket.create_connection((hop.address, hop.port), timeout=hop.connect_timeout)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # paramiko's keep-alive asks for no reply: only the kernel notices a peer that is gone (paramiko #918).
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(hop.alive_interval * hop.alive_count * 1000))
+    return sock

@@ -17,7 +17,7 @@ import subprocess
 from pathlib import Path
 
 from ..errors import ConnectError
-from .ssh_alike import Answers, Said, Settings
+from .ssh_alike import Answers, Said, Settings, files_read
 from .troubles import SSH_CONFIG
 
 SSH_TIMEOUT_S = 10  # `ssh -G` runs whatever a `Match exec` names
@@ -31,6 +31,7 @@ ALGORITHMS = {
 }
 RESTRICTED = "(restricted)"  # no keyword of ssh: the kinds of which ssh_config names some
 _FORMER_NAMES = {"pubkeyacceptedkeytypes": "pubkeyacceptedalgorithms"}  # until OpenSSH 8.5
+_NAMES_ALGORITHMS = re.compile(rf'(?im)^\s*"?({"|".join([*ALGORITHMS.values(), *_FORMER_NAMES])})\b')
 # What the fallback honours, or what makes no difference to us: everything else gets a warning.
 _HONOURED = {
     *("host", "match", "hostname", "port", "user", "identityfile", "identitiesonly", "identityagent"),
@@ -53,10 +54,15 @@ log = logging.getLogger(__name__)
 
 def settings_of(name: str, overrides: list[str]) -> Settings:
     """ssh_config for `name`, under `overrides` (options of ssh). ConnectError when it is rejected."""
-    ssh = shutil.which("ssh")
+    ssh = _program(os.environ.get("PATH"))
     if ssh is None:
         return _by_paramiko(name, overrides, user_config())
     return _answers(ssh, *config_options()).settings_of(name, dict(zip(overrides[::2], overrides[1::2], strict=True)))
+
+
+@functools.lru_cache(maxsize=8)
+def _program(path: str | None) -> str | None:
+    return shutil.which("ssh", path=path)
 
 
 @functools.lru_cache(maxsize=8)
@@ -67,9 +73,9 @@ def _answers(ssh: str, *options: str) -> Answers:
         result = _asked(ssh, ["-v", *options, *words, "--", name], name)
         if result.returncode:
             raise _rejected(name, result.stderr, user_config())
-        account = pwd.getpwuid(os.getuid()).pw_dir
-        settings = _parsed(result.stdout.replace(account + "/.ssh/", "~/.ssh/"))
-        return {**settings, RESTRICTED: _restricted(settings, _defaults(ssh))}, result.stderr
+        settings = _parsed(result.stdout.replace(account_home() + "/.ssh/", "~/.ssh/"))
+        restricted = _restricted(settings, _defaults(ssh)) if _some_are_named(files_read(result.stderr)) else []
+        return {**settings, RESTRICTED: restricted}, result.stderr
 
     return Answers(ask, user_config())
 
@@ -80,14 +86,30 @@ def user_config() -> Path:
 
 def config_options() -> list[str]:
     """ssh takes its home from the user database and not from $HOME; where they differ, $HOME is meant."""
-    if Path(pwd.getpwuid(os.getuid()).pw_dir) == Path.home():
+    if os.path.normpath(account_home()) == os.path.normpath(os.path.expanduser("~")):  # noqa: PTH111 - for every host
         return []
     return ["-F", str(user_config()) if user_config().exists() else os.devnull]
+
+
+@functools.cache
+def account_home() -> str:
+    """Where the user database has the home of this user."""
+    return pwd.getpwuid(os.getuid()).pw_dir
 
 
 def restrictions(settings: Settings) -> dict[str, tuple[str, ...]]:
     """The algorithms that ssh_config itself names, by kind; ssh's own defaults restrict nobody."""
     return {kind: tuple(settings[ALGORITHMS[kind]][0].split(",")) for kind in settings.get(RESTRICTED, [])}
+
+
+def _some_are_named(files: list[str] | None) -> bool:
+    """Whether a file of ssh_config may name algorithms: else nobody has to be asked for the defaults."""
+    try:
+        return files is None or any(
+            _NAMES_ALGORITHMS.search(Path(file).read_text(encoding="utf-8", errors="replace")) for file in files
+        )
+    except OSError:
+        return True
 
 
 def _restricted(settings: Settings, defaults: Settings) -> list[str]:

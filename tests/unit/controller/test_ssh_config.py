@@ -37,7 +37,7 @@ Host *
 def settings(request: pytest.FixtureRequest, client_home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to read ssh_config: the `ssh` program, and paramiko's parser where there is none."""
     if request.param == "no-ssh":
-        monkeypatch.setattr(shutil, "which", lambda name: None)
+        monkeypatch.setenv("PATH", str(client_home / "bin"))
     elif shutil.which("ssh") is None:
         pytest.skip("there is no ssh program here")
     (client_home / ".ssh" / "config").write_text(CONFIG)

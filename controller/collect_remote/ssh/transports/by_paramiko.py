@@ -164,13 +164,7 @@ class ParamikoConnection:
             self._end_proxy()  # of the try before
             self._proxy = Proxy(hop.proxy_line())
             return self._proxy.socket
-        sock = ahead.result().socket if ahead else dial(hop)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # paramiko's keep-alive asks for no reply: only the kernel notices a peer that is gone (paramiko #918).
-            dead_after_ms = round(hop.alive_interval * hop.alive_count * 1000)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, dead_after_ms)
-        return sock
+        return ahead.result().socket if ahead else dial(hop)
 
     def _end_proxy(self) -> None:
         if self._proxy is not None:

@@ -110,7 +110,7 @@ prepare_bench() {
     prepare_tool
     make_venv "$ROOT/.venv/bench"
     once "$ROOT/.venv/bench/.peers" "$ROOT/setup.cfg" -- \
-        quietly "$ROOT/.venv/bench/bin/python" -m pip install "$ROOT" 'fabric >=3.2,<4'
+        quietly "$ROOT/.venv/bench/bin/python" -m pip install "$ROOT[fleet]" 'fabric >=3.2,<4'
     quietly "$ROOT/.venv/bench/bin/python" -m pip install --force-reinstall --no-deps "$ROOT"
 }
 

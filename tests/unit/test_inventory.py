@@ -42,7 +42,7 @@ def test_a_host_needs_no_more_than_its_name(inventory: Write) -> None:
         identity_file=None,
         jump=None,
         host_key=None,
-        transport="paramiko",
+        transport=None,
         setup=(),
         python=None,
         env={},
@@ -129,7 +129,7 @@ all:
     assert said == {
         "a": ("openssh", 2222, "gate", None),
         "b": ("paramiko", 22, "gate", None),
-        "c": ("paramiko", 23, None, "python3.11"),
+        "c": (None, 23, None, "python3.11"),
     }
 
 

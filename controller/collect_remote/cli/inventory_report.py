@@ -21,7 +21,7 @@ ABSENT = {
     "identity_file": "~/.ssh/config, the agent",
     "jump": "~/.ssh/config",
     "host_key": "known_hosts",
-    "transport": "the default",
+    "transport": "paramiko, or libssh2 for a question",
     "setup": "CANN's newest set_env.sh, and nnal's",
     "python": "python3, or the first that has torch_npu",
     "workdir": "~/collect_remote",

@@ -49,7 +49,7 @@ class Host:
     identity_file: Path | None
     jump: str | None
     host_key: str | None
-    transport: str
+    transport: str | None
     setup: tuple[str, ...]
     python: str | None
     env: Mapping[str, str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from . import values
@@ -49,7 +48,7 @@ def read(node: Node, owner: str) -> Variables:
             raise where.error(f"{owner} says {name} twice, here as {key}", "keep one of them")
         value.refuse_foreign()
         reader = READERS_OF_ALIASES.get(key) or KEYS[name]
-        result[name] = replace(value, value=None if value.value is None else reader(value))
+        result[name] = value.meaning(None if value.value is None else reader(value))
     return result
 
 
@@ -70,7 +69,7 @@ def _merged(inherited: Node | None, own: Node, levels: int) -> Node:
     if not levels or inherited is None or inherited.value is None or own.value is None:
         return own
     below = {key: _merged(inherited.value.get(key), node, levels - 1) for key, node in own.value.items()}
-    return replace(own, value={**inherited.value, **below})
+    return own.meaning({**inherited.value, **below})
 
 
 def present(nodes: Mapping[str, Node]) -> dict[str, Node]:
@@ -89,7 +88,7 @@ def host(name: str, variables: Variables) -> Host:
         identity_file=said.get("identity_file"),
         jump=said.get("jump"),
         host_key=said.get("host_key"),
-        transport=said.get("transport", "paramiko"),
+        transport=said.get("transport"),
         setup=said.get("setup", ()),
         python=said.get("python"),
         env={variable: node.value for variable, node in present(said.get("env", {})).items()},

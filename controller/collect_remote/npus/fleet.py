@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..errors import CollectError, internal
 from ..inventory import Host
@@ -11,6 +12,8 @@ from ..parallel import at_once
 from ..ssh.remote import Remote
 from ..survey.glance import glance
 from .judged import Seen, Verdict, Wish, verdicts
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Fleet:
     """
 
     def __init__(self, hosts: Sequence[Host], wish: Wish, *, again: bool = False) -> None:
-        self._remotes = [Remote(host) for host in hosts]
+        self._remotes = [Remote(host, brief=not again) for host in hosts]
         self._wish, self._again = wish, again
 
     def __enter__(self) -> Fleet:
@@ -40,27 +43,44 @@ class Fleet:
             remote.close()
 
     def ask(self) -> list[Answer]:
-        """The answer of every host, in the order given; one that fails does not hide the others."""
-        return at_once(self._answer, self._remotes)
+        """The answer of every host, in the order given; one that fails does not hide the others.
 
-    def _answer(self, remote: Remote) -> Answer:
-        name = remote.host.name
+        They are judged when all have been asked: between the turns of other threads that takes twice as long.
+        """
+        seen = at_once(lambda remote: _told(lambda: self._see(remote)), self._remotes)
+        return [self._answer(remote.host.name, host) for remote, host in zip(self._remotes, seen, strict=True)]
+
+    def _see(self, remote: Remote) -> Seen:
         try:
             if not remote.is_open:
                 remote.close()
                 remote.open()
-            return Answer(name, verdicts(_seen(remote), self._wish))
-        except CollectError as error:
-            error.host = error.host or name
-            return Answer(name, error=error)
-        except Exception as error:  # noqa: BLE001 - the other hosts are told of all the same
+            return _seen(remote)
+        except CollectError:
+            raise
+        except BaseException:
             remote.close()
-            unexpected = internal(error)
-            unexpected.host = name
-            return Answer(name, error=unexpected)
+            raise
         finally:
             if not self._again:
                 remote.close()
+
+    def _answer(self, name: str, seen: Seen | CollectError) -> Answer:
+        judged = seen if isinstance(seen, CollectError) else _told(lambda: verdicts(seen, self._wish))
+        if not isinstance(judged, CollectError):
+            return Answer(name, judged)
+        judged.host = judged.host or name
+        return Answer(name, error=judged)
+
+
+def _told(ask: Callable[[], T]) -> T | CollectError:
+    """What `ask` gives, or why it gives nothing: the other hosts are told of all the same."""
+    try:
+        return ask()
+    except CollectError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return internal(error)
 
 
 def _seen(remote: Remote) -> Seen:

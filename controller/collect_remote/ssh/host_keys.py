@@ -11,8 +11,6 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import hashlib
-import hmac
 import os
 import re
 from collections.abc import Iterator
@@ -70,6 +68,8 @@ class Known:
     @property
     def fingerprint(self) -> str:
         """As ssh prints it: type and SHA256 in base64."""
+        import hashlib  # which loads a library of cryptography, and few hosts need it here
+
         digest = base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
         return f"{self.kind} SHA256:{digest}"
 
@@ -198,6 +198,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _hashed(host: str, name: str) -> bool:
     """|1|salt|HMAC-SHA1 of the name, both in base64: what HashKnownHosts writes."""
+    import hashlib
+    import hmac
+
     try:
         salt, digest = map(base64.b64decode, name.split("|")[2:4])
     except (binascii.Error, ValueError):

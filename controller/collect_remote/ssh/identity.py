@@ -19,7 +19,8 @@ from paramiko.agent import AgentKey
 from paramiko.pkey import PublicBlob
 
 from . import passphrase
-from .key_files import NeedsPassphrase, Unusable, body, private_key, public_half, unlock
+from .key_files import NeedsPassphrase, Unusable, private_key, unlock
+from .public_keys import body, public_half
 from .ssh_agent import Agent
 from .ssh_config import Hop
 from .troubles import IDENTITY, SECOND_FACTOR

@@ -1,9 +1,7 @@
-"""Files of keys: the private key in one, its public half, and why one gives none."""
+"""Files of keys: the private key in one, and why one gives none."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import functools
 from pathlib import Path
 
@@ -12,8 +10,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from paramiko.pkey import UnknownKeyType
 
 from . import passphrase
-
-_MAGIC = b"openssh-key-v1\0"
+from .public_keys import kind, public_half, public_line
 
 
 class Unusable(Exception):
@@ -48,12 +45,12 @@ def private_key(path: Path) -> paramiko.PKey:
         raise NeedsPassphrase(path) from error
     except (ValueError, UnsupportedAlgorithm, paramiko.SSHException, UnknownKeyType) as error:
         public = public_half(path)
-        if public and _string(public)[0].startswith(b"sk-"):
+        if public and kind(public).startswith("sk-"):
             raise Unusable(
                 f"{path} is a hardware key, which paramiko cannot use",
                 "write `transport: openssh` in the inventory, or load it with ssh-add",
             ) from error
-        if _public_line(path):
+        if public_line(path):
             raise Unusable(
                 f"{path} is a public key, and ssh-agent does not hold its private one",
                 f"load it with ssh-add, or {correct}",
@@ -88,43 +85,3 @@ def unlock(path: Path) -> paramiko.PKey:
     if key is None:
         raise Unusable(f"no passphrase that was given opens {path}", f"load it with `ssh-add {path}`")
     return key
-
-
-def public_half(path: Path) -> bytes | None:
-    """The public key that belongs to a file, as it goes over the wire; None when the file does not tell."""
-    return _enclosed(path) or _public_line(path) or _public_line(path.with_name(path.name + ".pub"))
-
-
-def _enclosed(path: Path) -> bytes | None:
-    try:
-        lines = path.read_bytes().split(b"\n")
-        data = base64.b64decode(b"".join(line.strip() for line in lines if not line.startswith(b"-----")))
-    except (OSError, binascii.Error, ValueError):
-        return None
-    if not data.startswith(_MAGIC):
-        return None
-    rest = data[len(_MAGIC) :]
-    for _ in ("cipher", "key derivation", "its options"):
-        _, rest = _string(rest)
-    return _string(rest[4:])[0] or None  # behind the number of keys
-
-
-def _string(data: bytes) -> tuple[bytes, bytes]:
-    """A string of the wire format, its length in four bytes in front, and what comes after it."""
-    end = 4 + int.from_bytes(data[:4], "big")
-    return data[4:end], data[end:]
-
-
-def _public_line(path: Path) -> bytes | None:
-    """The key of a file that holds a public one: its type, a blank, its bytes in base64."""
-    try:
-        kind, text = path.read_text(encoding="utf-8").split()[:2]
-        blob = base64.b64decode(text, validate=True)
-    except (OSError, ValueError):
-        return None
-    return blob if _string(blob)[0] == kind.encode() else None
-
-
-def body(public: bytes) -> bytes:
-    """A public key behind its type: a certificate for it has the same bytes in its middle (PROTOCOL.certkeys)."""
-    return _string(public)[1]

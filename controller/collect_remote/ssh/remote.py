@@ -33,11 +33,12 @@ _IMPORTED = threading.Event()  # paramiko and what needs it
 class Remote:
     """A connection that can be opened again. Use as a context manager.
 
-    `cancel`: what ends any wait for the host with KeyboardInterrupt.
+    `cancel`: what ends any wait for the host with KeyboardInterrupt. `brief`: it is for a question or two, one after
+    the other, by the lightest transport that will do.
     """
 
-    def __init__(self, host: Host, cancel: Cancel | None = None) -> None:
-        self.host = host
+    def __init__(self, host: Host, cancel: Cancel | None = None, *, brief: bool = False) -> None:
+        self.host, self._brief = host, brief
         self._cancel = cancel
         self._connection: Connection | None = None
         self._next: _Prepared | None = None
@@ -53,7 +54,7 @@ class Remote:
 
     def open(self) -> None:
         """Connect, through every jump host. ConnectError with the cause; nothing stays open then."""
-        self._connection = _connect(self.host)
+        self._connection = _connect(self.host, brief=self._brief)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -175,12 +176,14 @@ def _since(channel: Channel) -> bytes:
     return said
 
 
-def _connect(host: Host) -> Connection:
+def _connect(host: Host, *, brief: bool) -> Connection:
     """By the way that the inventory names, which alone is imported: paramiko takes its time."""
     if host.transport == "openssh":
         from .transports import by_openssh
 
         return by_openssh.connect(host)
+    if brief and host.transport is None and (connection := _lightly(host)) is not None:
+        return connection
     if _IMPORTED.is_set():
         from .ssh_config import route
         from .transports import by_paramiko
@@ -191,6 +194,17 @@ def _connect(host: Host) -> Connection:
 
     _IMPORTED.set()
     return by_paramiko.connect(*way.result())
+
+
+def _lightly(host: Host) -> Connection | None:
+    """By libssh2, where it is installed and will do."""
+    try:
+        from .transports import by_libssh2
+    except ImportError:
+        return None
+    from .ssh_config import route
+
+    return by_libssh2.connect(route(host))
 
 
 def _on_our_way(host: Host) -> tuple[list[Hop], Future[Ahead] | None]:

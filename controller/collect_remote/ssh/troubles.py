@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 from ..errors import AuthError, ConnectError, Trouble, UnreachableError
 
 NO_NAME = Trouble(
@@ -126,3 +128,12 @@ LOST = Trouble(
     "`collect-remote attach RUN --host HOST` follows the run and brings its result, from any machine",
     ("lost the connection and could not get it back: ...",),
 )
+
+
+def unconnected(place: str, error: Exception, waited_s: float) -> ConnectError:
+    """What to say of an `error` of the way there, which took so many seconds."""
+    if isinstance(error, socket.gaierror):
+        return NO_NAME(place=place)
+    if isinstance(error, ConnectionRefusedError):
+        return REFUSED(place=place)
+    return NO_CONNECTION(place=place, seconds=waited_s, why=str(error) or type(error).__name__)

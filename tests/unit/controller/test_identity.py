@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from collect_remote.errors import AuthError
-from collect_remote.ssh.identity import identities, public_half
+from collect_remote.ssh.identity import identities
+from collect_remote.ssh.public_keys import public_half
 from collect_remote.ssh.ssh_config import Hop
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen here")

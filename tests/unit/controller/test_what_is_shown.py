@@ -236,7 +236,9 @@ def test_what_nobody_has_thought_of_is_the_one_hosts_error() -> None:
     assert "internal error: ZeroDivisionError" in check.message
     assert "test_what_is_shown.py:" in check.message
     remote = SimpleNamespace(host=Odd(), is_open=True, close=lambda: None)
-    answer = Fleet([], Wish())._answer(remote)  # type: ignore[arg-type]
+    fleet = Fleet([], Wish())
+    fleet._remotes = [remote]  # type: ignore[list-item]
+    (answer,) = fleet.ask()
     assert answer.error is not None
     assert (answer.error.host, answer.error.kind, worst([answer])) == ("odd", "CollectError", 1)
 

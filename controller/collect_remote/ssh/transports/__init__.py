@@ -1,6 +1,7 @@
 """A connection to a host and the commands it carries: one interface, and two ways to make it that pass the same tests.
 
-`by_paramiko` is the default; `by_openssh` runs the system's `ssh` for what paramiko cannot do.
+`by_paramiko` is the default; `by_openssh` runs the system's `ssh` for what paramiko cannot do. A third, `by_libssh2`,
+is for a question or two, where that will do.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Overheard:
             self._brought = self._received(max(size, REMEMBERED))
             self.said += self._brought
             if self._acknowledges:
-                _acknowledge(self._sock)
+                acknowledge(self._sock)
         data, self._brought = self._brought[:size], self._brought[size:]
         return data
 
@@ -93,8 +93,8 @@ def _by_tcp(sock: Any) -> bool:
     return isinstance(sock, socket.socket) and sock.family != socket.AF_UNIX
 
 
-def _acknowledge(sock: socket.socket) -> None:
-    """It holds for this once."""
+def acknowledge(sock: socket.socket) -> None:
+    """At once, this once."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 

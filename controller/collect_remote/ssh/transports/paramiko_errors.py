@@ -51,10 +51,8 @@ def explained(hop: Hop, keys: Identities, proxy: Callable[[], Proxy | None]) -> 
 def _told(hop: Hop, seen: Seen, error: Exception, waited_s: float, proxy_said: str) -> ConnectError:
     """The error in place of `error`; a cause of its own, where that is one that says more."""
     place = hop.place
-    if isinstance(error, socket.gaierror):
-        return troubles.NO_NAME(place=place)
-    if isinstance(error, ConnectionRefusedError):
-        return troubles.REFUSED(place=place)
+    if isinstance(error, socket.gaierror | ConnectionRefusedError):
+        return troubles.unconnected(place, error, waited_s)
     if isinstance(error, paramiko.ChannelException):
         return troubles.JUMP(place=place, why=error)
     if isinstance(error, IncompatiblePeer):
@@ -67,7 +65,7 @@ def _told(hop: Hop, seen: Seen, error: Exception, waited_s: float, proxy_said: s
             cause = HungUp(f"hung up in the middle of the login: {error or type(error).__name__}")
         if cause is not None:
             return turned_away(place, cause)
-    return troubles.NO_CONNECTION(place=place, seconds=waited_s, why=str(error) or type(error).__name__)
+    return troubles.unconnected(place, error, waited_s)
 
 
 def _refused(hop: Hop, keys: Identities, transport: paramiko.Transport | None) -> AuthError:

@@ -11,16 +11,19 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import functools
 import os
 import re
+import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import HostKeyError, Trouble
 from .ssh_config import Hop
 
 REVOKED, AUTHORITY = "@revoked", "@cert-authority"
+_MEANS_MANY = re.compile(r"[*?!|]")
 
 UNKNOWN = Trouble(
     "host-key-unknown",
@@ -141,15 +144,61 @@ def pinned(hop: Hop) -> Known:
 def listed(hop: Hop) -> Iterator[Known]:
     """Every line of the known_hosts files that means this server."""
     for path in hop.known_hosts:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-        for number, line in enumerate(lines, 1):
-            fields = line.split()
-            marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
-            names, key = "".join(fields[:1]), " ".join(fields[1:3])
-            if marker in ("", REVOKED, AUTHORITY) and not names.startswith("#") and matches(hop.known_as, names):
+        for number, (marker, names, key) in _read(path, _state(path)).about(hop.known_as.lower()):
+            if matches(hop.known_as, names):
                 known = _key(key, f"{path}:{number}", marker)
                 if known is not None:  # a bad line spoils no other
                     yield known
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A known_hosts file, for many hosts.
+
+    lines     by number, from 1: marker, names, key
+    plainly   by a name in lower case, the numbers of the lines that have it and no pattern
+    others    the numbers of those with patterns or hashed names, which may mean anybody
+    """
+
+    lines: dict[int, tuple[str, str, str]] = field(default_factory=dict)
+    plainly: dict[str, list[int]] = field(default_factory=dict)
+    others: list[int] = field(default_factory=list)
+
+    def about(self, name: str) -> Iterator[tuple[int, tuple[str, str, str]]]:
+        """In their order, the lines that may mean `name`."""
+        for number in sorted({*self.plainly.get(name, ()), *self.others}):
+            yield number, self.lines[number]
+
+
+@functools.lru_cache(maxsize=16)
+def _read(path: Path, state: tuple[int, int] | None) -> _File:
+    """Once, as long as it does not change; `state` is None where there is no file."""
+    found, text = _File(), ""
+    if state is not None:
+        with contextlib.suppress(OSError):  # as with ssh, what cannot be read knows nobody
+            text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split()
+        marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
+        names, key = "".join(fields[:1]), " ".join(fields[1:3])
+        if marker not in ("", REVOKED, AUTHORITY) or not names or names.startswith("#"):
+            continue
+        found.lines[number] = marker, names, key
+        if _MEANS_MANY.search(names):
+            found.others.append(number)
+        else:
+            for name in names.lower().split(","):
+                found.plainly.setdefault(name, []).append(number)
+    return found
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Size and time of a file."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - for every host again
+    except OSError:
+        return None
+    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
 def _append(path: Path, line: str) -> None:
@@ -198,11 +247,10 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _hashed(host: str, name: str) -> bool:
     """|1|salt|HMAC-SHA1 of the name, both in base64: what HashKnownHosts writes."""
-    import hashlib
     import hmac
 
     try:
         salt, digest = map(base64.b64decode, name.split("|")[2:4])
     except (binascii.Error, ValueError):
         return False
-    return hmac.compare_digest(hmac.new(salt, host.encode(), hashlib.sha1).digest(), digest)
+    return hmac.compare_digest(hmac.digest(salt, host.encode(), "sha1"), digest)

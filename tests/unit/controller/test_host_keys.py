@@ -4,36 +4,41 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import paramiko
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collect_remote.errors import HostKeyError
-from collect_remote.ssh.host_keys import Policy, matches
+from collect_remote.ssh.host_keys import Policy, listed, matches
 from collect_remote.ssh.ssh_config import Hop
+
+HOP = Hop(
+    name="npu",
+    address="npu7.example.com",
+    port=22,
+    user="me",
+    identity_files=(),
+    identity_named=False,
+    identities_only=False,
+    jumps=(),
+    proxy_command=None,
+    known_hosts=(),
+    new_keys=None,
+    alias=None,
+    accept_new=False,
+    host_key=None,
+    connect_timeout=1.0,
+)
 
 
 @pytest.fixture
 def hop(tmp_path: Path) -> Hop:
-    return Hop(
-        name="npu",
-        address="npu7.example.com",
-        port=22,
-        user="me",
-        identity_files=(),
-        identity_named=False,
-        identities_only=False,
-        jumps=(),
-        proxy_command=None,
-        known_hosts=(tmp_path / "known",),
-        new_keys=tmp_path / "known",
-        alias=None,
-        accept_new=False,
-        host_key=None,
-        connect_timeout=1.0,
-    )
+    return replace(HOP, known_hosts=(tmp_path / "known",), new_keys=tmp_path / "known")
 
 
 KEY, OTHER = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()
@@ -122,6 +127,38 @@ def test_a_new_key_gets_a_line_of_its_own(hop: Hop, end: str) -> None:
     judge(replace(hop, accept_new=True), line("npu8.example.com", OTHER).rstrip("\n") + end)
     judge(hop)
     assert len(hop.known_hosts[0].read_text().splitlines()) == 2
+
+
+NAMES = ("a", "A", "b", "a.b", "*", "?", "!a", "*.b", "[a]:22", "|1|AAAA|AAAA", "#a", "")
+LISTS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(",".join).filter(bool)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(("", "@revoked", "@other")), LISTS)),
+    st.sampled_from(("a", "b", "a.b", "[a]:22", "c")),
+)
+def test_of_many_lines_those_are_found_that_mean_the_host(rows: list[tuple[str, str]], name: str) -> None:
+    """As if every one was looked at."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "known")
+        path.write_text("".join(line(names, KEY, marker) for marker, names in rows))
+        asked = replace(HOP, known_hosts=(path,), alias=name)
+        found = [int(known.place.rpartition(":")[2]) for known in listed(asked)]
+    assert found == [
+        number
+        for number, (marker, names) in enumerate(rows, 1)
+        if marker != "@other" and not names.startswith("#") and matches(name, names)
+    ]
+
+
+def test_a_file_that_changes_is_read_again_and_one_that_cannot_be_read_knows_nobody(hop: Hop) -> None:
+    with pytest.raises(HostKeyError, match="not a known host"):
+        judge(hop, line("npu8.example.com"))
+    judge(hop, line("npu7.example.com"))
+    hop.known_hosts[0].unlink()
+    hop.known_hosts[0].mkdir()
+    with pytest.raises(HostKeyError, match="not a known host"):
+        judge(hop)
 
 
 def test_known_kinds_are_asked_for_first(hop: Hop) -> None:

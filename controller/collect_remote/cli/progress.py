@@ -11,6 +11,7 @@ from collect_agent.events import Event
 INTERVAL_S = 1.0
 TITLES = {
     "connect": "connecting",
+    "reconnect": "trying to get the connection back",
     "survey": "looking at the host",
     "route": "choosing the route",
     "fallback": "trying the template instead",
@@ -156,6 +157,8 @@ def _detail(event: Event) -> str:
         return f"{place}{event['python']} ({event['why']}), {cann}"
     if event["stage"] == "lease":
         return ", ".join(device["label"] for device in event["devices"]) or "none, the job has its own"
+    if event["stage"] == "reconnect":
+        return str(event["why"])
     if event["stage"] == "wait":
         return f"{'; '.join(event['reasons'])} ({event['left_s']} s left)"
     if event["stage"] in ("warmup", "profile") and "step" in event:

@@ -10,7 +10,7 @@ from typing import Any
 from collect_agent.events import Event
 
 from ..cancel import Cancel
-from ..errors import CollectError, Interrupted
+from ..errors import CollectError, ConnectError, Interrupted
 from ..inventory import Host
 from ..ssh.remote import Remote
 
@@ -36,6 +36,11 @@ class Log:
         if self._on_event:
             self._on_event(event)
 
+    def lost(self, error: ConnectError) -> None:
+        """Of the connection, which is tried to get back. That is no stage of what goes on there."""
+        if self._on_event:
+            self._on_event({"stage": "reconnect", "why": error.message, "time": round(time.time(), 6)})
+
     @property
     def stage(self) -> str:
         return self.events[-1]["stage"] if self.events else ""
@@ -51,7 +56,7 @@ def session(host: Host, on_event: OnEvent | None, cancel: Cancel | None = None) 
     log = Log(on_event)
     try:
         log(stage="connect")
-        with Remote(host, cancel) as remote:
+        with Remote(host, cancel, on_loss=log.lost) as remote:
             yield remote, log
     except CollectError as error:
         error.stage = error.stage or log.stage

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..cancel import Cancel
-from ..errors import UnreachableError
+from ..errors import ConnectError, UnreachableError
 from ..inventory import Host
 from ..parallel import in_background
 from . import shell
@@ -34,11 +35,18 @@ class Remote:
     """A connection that can be opened again. Use as a context manager.
 
     `cancel`: what ends any wait for the host with KeyboardInterrupt. `brief`: it is for a question or two, one after
-    the other, by the lightest transport that will do.
+    the other, by the lightest transport that will do. `on_loss`: told of every loss that is to be made good.
     """
 
-    def __init__(self, host: Host, cancel: Cancel | None = None, *, brief: bool = False) -> None:
-        self.host, self._brief = host, brief
+    def __init__(
+        self,
+        host: Host,
+        cancel: Cancel | None = None,
+        *,
+        brief: bool = False,
+        on_loss: Callable[[ConnectError], None] = lambda _: None,
+    ) -> None:
+        self.host, self._brief, self.on_loss = host, brief, on_loss
         self._cancel = cancel
         self._connection: Connection | None = None
         self._next: _Prepared | None = None

@@ -45,6 +45,7 @@ class Tenacity:
         A refused login is no answer to one that was let in before: a home that is away or an agent that is locked
         comes back. Another host key is.
         """
+        self._remote.on_loss(lost)
         while True:
             if self._since + self._limit_s - time.monotonic() < self._pause:
                 raise lost

@@ -7,11 +7,12 @@ rules of the login shell, and a banner changes nothing.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
 from ..cancel import Cancel
@@ -206,13 +207,22 @@ def _connect(host: Host, *, brief: bool) -> Connection:
 
 def _lightly(host: Host) -> Connection | None:
     """By libssh2, where it is installed and will do."""
+    libssh2 = _libssh2()
+    if libssh2 is None:
+        return None
+    from .ssh_config import route
+
+    connection: Connection | None = libssh2.connect(route(host))
+    return connection
+
+
+@functools.cache
+def _libssh2() -> ModuleType | None:
     try:
         from .transports import by_libssh2
     except ImportError:
         return None
-    from .ssh_config import route
-
-    return by_libssh2.connect(route(host))
+    return by_libssh2
 
 
 def _on_our_way(host: Host) -> tuple[list[Hop], Future[Ahead] | None]:

@@ -18,6 +18,7 @@ import yaml
 
 from collect_remote.errors import AuthError, HostKeyError, UnreachableError
 from collect_remote.inventory import Host, load
+from collect_remote.ssh import remote as remotes
 from collect_remote.ssh import transports
 from collect_remote.ssh.remote import Remote
 from collect_remote.ssh.transports import Lost, by_libssh2
@@ -219,6 +220,7 @@ def test_where_it_is_not_installed_paramiko_serves(
     monkeypatch.setitem(sys.modules, "ssh2.error_codes", None)
     monkeypatch.delitem(sys.modules, "collect_remote.ssh.transports.by_libssh2", raising=False)
     monkeypatch.delattr(transports, "by_libssh2", raising=False)
+    monkeypatch.setattr(remotes, "_libssh2", remotes._libssh2.__wrapped__)
     assert by(entry(simhost())) == "paramiko"
 
 

@@ -202,8 +202,6 @@ class _Wire:
         """
         if self.session is None:
             return
-        for channel in self._channels:
-            channel.close()
         with contextlib.suppress(SSH2Error):
             self.session.disconnect()
         with contextlib.suppress(OSError):

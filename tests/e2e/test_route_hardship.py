@@ -56,7 +56,7 @@ def test_a_connection_that_comes_back_costs_nothing(link: tuple[SimHost, Link], 
     said = read_until(process, "warming up")
     between.refuse()
     between.cut()
-    said += read_until(process, "trying to get the connection back: ")
+    said += read_until(process, "; trying to get the connection back")
     time.sleep(0.5)  # in vain
     (tmp_path / "gate").touch()
     between.accept()

@@ -11,7 +11,6 @@ from collect_agent.events import Event
 INTERVAL_S = 1.0
 TITLES = {
     "connect": "connecting",
-    "reconnect": "trying to get the connection back",
     "survey": "looking at the host",
     "route": "choosing the route",
     "fallback": "trying the template instead",
@@ -58,7 +57,7 @@ class Plain:
         self._started = self._started or now
         stage, detail = event["stage"], _detail(event)
         before, said, written = self._said.get(node, ("", "", 0.0))
-        waited = now - written >= INTERVAL_S or event.get("step") == event.get("of")
+        waited = now - written >= INTERVAL_S or event.get("step") == event.get("of") or "lost" in event
         if stage != before or (waited and detail not in ("", said)):
             self._said[node] = (stage, detail, now)
             title = f"{node}: {TITLES.get(stage, stage)}".removeprefix(": ")
@@ -149,6 +148,8 @@ def preset(visible_devices: str, container: Any = None) -> str:
 
 
 def _detail(event: Event) -> str:
+    if "lost" in event:
+        return f"{event['lost']}; trying to get the connection back"
     if "visible_devices" in event:
         return preset(event["visible_devices"], event.get("container"))
     if event["stage"] == "survey" and "python" in event:
@@ -157,8 +158,6 @@ def _detail(event: Event) -> str:
         return f"{place}{event['python']} ({event['why']}), {cann}"
     if event["stage"] == "lease":
         return ", ".join(device["label"] for device in event["devices"]) or "none, the job has its own"
-    if event["stage"] == "reconnect":
-        return str(event["why"])
     if event["stage"] == "wait":
         return f"{'; '.join(event['reasons'])} ({event['left_s']} s left)"
     if event["stage"] in ("warmup", "profile") and "step" in event:

@@ -37,9 +37,9 @@ class Log:
             self._on_event(event)
 
     def lost(self, error: ConnectError) -> None:
-        """Of the connection, which is tried to get back. That is no stage of what goes on there."""
+        """The connection, which is tried to get back: what goes on there is in its stage all the same."""
         if self._on_event:
-            self._on_event({"stage": "reconnect", "why": error.message, "time": round(time.time(), 6)})
+            self._on_event({"stage": self.stage, "lost": error.message, "time": round(time.time(), 6)})
 
     @property
     def stage(self) -> str:

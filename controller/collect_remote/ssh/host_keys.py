@@ -14,13 +14,13 @@ import contextlib
 import functools
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import HostKeyError, Trouble
 from .ssh_config import Hop
+from .stamp import Stamp, stamp
 
 REVOKED, AUTHORITY = "@revoked", "@cert-authority"
 _MEANS_MANY = re.compile(r"[*?!|]")
@@ -144,7 +144,11 @@ def pinned(hop: Hop) -> Known:
 def listed(hop: Hop) -> Iterator[Known]:
     """Every line of the known_hosts files that means this server."""
     for path in hop.known_hosts:
-        for number, (marker, names, key) in _read(path, _state(path)).about(hop.known_as.lower()):
+        try:
+            file = _read(path, stamp(path))
+        except OSError:  # as with ssh, what cannot be read knows nobody
+            continue
+        for number, (marker, names, key) in file.about(hop.known_as.lower()):
             if matches(hop.known_as, names):
                 known = _key(key, f"{path}:{number}", marker)
                 if known is not None:  # a bad line spoils no other
@@ -171,12 +175,9 @@ class _File:
 
 
 @functools.lru_cache(maxsize=16)
-def _read(path: Path, state: tuple[int, int] | None) -> _File:
-    """Once, as long as it does not change; `state` is None where there is no file."""
-    found, text = _File(), ""
-    if state is not None:
-        with contextlib.suppress(OSError):  # as with ssh, what cannot be read knows nobody
-            text = path.read_text(encoding="utf-8", errors="replace")
+def _read(path: Path, _stamp: Stamp | None) -> _File:
+    """Once, as long as it does not change. OSError."""
+    found, text = _File(), path.read_text(encoding="utf-8", errors="replace")
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
         marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
@@ -190,15 +191,6 @@ def _read(path: Path, state: tuple[int, int] | None) -> _File:
             for name in names.lower().split(","):
                 found.plainly.setdefault(name, []).append(number)
     return found
-
-
-def _state(path: Path) -> tuple[int, int] | None:
-    """Size and time of a file."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - for every host again
-    except OSError:
-        return None
-    return (found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
 def _append(path: Path, line: str) -> None:

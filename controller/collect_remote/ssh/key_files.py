@@ -11,6 +11,7 @@ from paramiko.pkey import UnknownKeyType
 
 from . import passphrase
 from .public_keys import kind, public_half, public_line
+from .stamp import Stamp, stamp
 
 
 class Unusable(Exception):
@@ -38,7 +39,7 @@ def private_key(path: Path) -> paramiko.PKey:
         return opened
     correct = "correct `identity_file`: the path of a private key on this machine"
     try:
-        return _read(path, _stamp(path), _stamp(path.with_name(path.name + "-cert.pub")))
+        return _read(path, stamp(path), stamp(path.with_name(path.name + "-cert.pub")))
     except OSError as error:
         raise Unusable(f"{path} cannot be read: {error.strerror}", correct) from error
     except (TypeError, paramiko.PasswordRequiredException) as error:  # cryptography misses the password's type
@@ -59,17 +60,9 @@ def private_key(path: Path) -> paramiko.PKey:
 
 
 @functools.lru_cache(maxsize=64)
-def _read(path: Path, *_stamps: tuple[int, ...] | None) -> paramiko.PKey:
+def _read(path: Path, *_stamps: Stamp | None) -> paramiko.PKey:
     """Once, as long as neither it nor its certificate changes: many hosts have the same."""
     return paramiko.PKey.from_path(path)
-
-
-def _stamp(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def unlock(path: Path) -> paramiko.PKey:

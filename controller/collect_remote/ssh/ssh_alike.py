@@ -52,14 +52,14 @@ class Answers:
         with self._lock:
             known = self._of_kind.get(kind)
             if kind and known is None:
-                self._of_kind[kind] = Future()
+                ours = self._of_kind[kind] = Future[tuple[str, Settings]]()
         if known is not None:
             try:
                 asked, settings = known.result()
             except ConnectError:
                 return self._ask(name, said)[0]  # in words about itself
             return for_another(settings, asked, name, said)
-        return self._asked(kind, name, said) if kind else self._ask(name, said)[0]
+        return self._asked(kind, ours, name, said) if kind else self._ask(name, said)[0]
 
     def _is_known(self) -> bool:
         return self._blocks is not None and unchanged(self._blocks)
@@ -77,13 +77,17 @@ class Answers:
             self._of_kind[kind].set_result((name, settings))
         return settings
 
-    def _asked(self, kind: object, name: str, said: Said) -> Settings:
+    def _asked(self, kind: object, ours: Future[tuple[str, Settings]], name: str, said: Said) -> Settings:
+        """`ours` may be no longer that of its kind: the files may have changed meanwhile."""
         try:
             settings, _ = self._ask(name, said)
         except BaseException as error:
-            self._of_kind.pop(kind).set_exception(error)
+            with self._lock:
+                if self._of_kind.get(kind) is ours:
+                    del self._of_kind[kind]
+            ours.set_exception(error)
             raise
-        self._of_kind[kind].set_result((name, settings))
+        ours.set_result((name, settings))
         return settings
 
     def _kind(self, name: str, said: Said) -> object:

@@ -20,6 +20,7 @@ MOST_HOPS = 8
 # Where ssh_config says nothing: ssh's own default is to send no sign of life at all.
 ALIVE_INTERVAL_S, ALIVE_COUNT = 15.0, 3
 CONNECT_TIMEOUT_S = 20.0
+LONGEST_MS = 2**31 - 1  # that the kernel takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,5 +219,6 @@ def dial(hop: Hop) -> socket.socket:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         # paramiko's keep-alive asks for no reply: only the kernel notices a peer that is gone (paramiko #918).
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(hop.alive_interval * hop.alive_count * 1000))
+        dead_after_ms = min(round(hop.alive_interval * hop.alive_count * 1000), LONGEST_MS)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, dead_after_ms)
     return sock

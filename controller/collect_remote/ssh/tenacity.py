@@ -45,10 +45,13 @@ class Tenacity:
         A refused login is no answer to one that was let in before: a home that is away or an agent that is locked
         comes back. Another host key is.
         """
-        self._remote.on_loss(lost)
+        told = False
         while True:
             if self._since + self._limit_s - time.monotonic() < self._pause:
                 raise lost
+            if not told:
+                self._remote.on_loss(lost)
+                told = True
             self._remote.pause(self._pause)
             self._pause = min(max(0.5, 2 * self._pause), LONGEST_PAUSE_S)
             self._remote.close()

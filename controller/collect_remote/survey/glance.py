@@ -69,7 +69,6 @@ cr_owners() { # TABLE: pid, user and kernel's name of every process in it that t
     local IFS=$'\n' lines line index number processes=() user name
     set -f
     lines=($1) # reading them would be a call of the system for every byte
-    set +f
     IFS=$' \t\n'
     for ((index = ${#lines[@]} - 1; index >= 0; index--)); do # they are the last of it
         line=${lines[index]}
@@ -78,6 +77,7 @@ cr_owners() { # TABLE: pid, user and kernel's name of every process in it that t
             [[ ! $number =~ ^[0-9]{1,9}$ ]] || [ ! -r "/proc/$number/comm" ] || processes+=("/proc/$number")
         done
     done
+    set +f
     [ ${#processes[@]} != 0 ] || return
     while read -r user line; do
         read -r name <"$line/comm" && [ "$user" != UNKNOWN ] && cr_say owner "${line##*/} $user $name"

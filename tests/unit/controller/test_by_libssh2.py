@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -22,6 +24,7 @@ from collect_remote.ssh import remote as remotes
 from collect_remote.ssh import transports
 from collect_remote.ssh.remote import Remote
 from collect_remote.ssh.transports import Lost, by_libssh2
+from collect_remote.ssh.transports.libssh2_session import Wire
 from sessions import needs_sshd, until
 from simhost import SimHost, keys
 from simhost.link import Link
@@ -145,6 +148,57 @@ def test_nothing_is_left_here_and_nothing_is_said_to_the_next_socket(simhost: St
         os.close(reader)
         os.close(writer)
     assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == (threads, files)
+
+
+def test_it_may_be_closed_while_others_use_it(simhost: Start, entry: Entry) -> None:
+    """As when a Ctrl-C ends the command: the threads that ask go on for a moment."""
+    host = entry(simhost())
+    for number in range(12):
+        remote = brief(host)
+        remote.open()
+        connection = remote._connection
+        assert connection is not None
+        reading = threading.Thread(target=read_on, args=(connection.start("exec head -c 3000000 /dev/zero"),))
+        closing = [threading.Thread(target=connection.close) for _ in range(2)]
+        reading.start()
+        time.sleep(number * 0.002)
+        for thread in (*closing, reading):
+            if thread is not reading:
+                thread.start()
+        for thread in (*closing, reading):
+            thread.join(20)
+            assert not thread.is_alive()
+        assert not connection.is_open
+
+
+def read_on(channel: transports.Channel) -> None:
+    with contextlib.suppress(Lost):
+        while channel.read(20.0):
+            pass
+
+
+@needs_sshd
+def test_a_server_that_allows_one_session_at_a_time(simhost: Start, entry: Entry) -> None:
+    with brief(entry(simhost(server="openssh", sshd={"MaxSessions": "1"}))) as remote:
+        assert [said(remote, f"echo {number}") for number in range(8)] == [[b"%d" % number] for number in range(8)]
+
+
+def test_whatever_comes_a_wait_ends_in_its_time() -> None:
+    ours, theirs = socket.socketpair()
+    with contextlib.closing(Wire(ours)) as wire, theirs:
+        theirs.sendall(b"more and more")
+        assert wire.is_ready(time.monotonic() + 20)
+        assert not wire.is_ready(time.monotonic() - 0.1)
+
+
+def test_a_key_that_is_gone_is_not_offered_again(simhost: Start, entry: Entry, tmp_path: Path) -> None:
+    pair, mine = keys.generate(), tmp_path / "mine"
+    mine.write_bytes(pair.private)
+    mine.chmod(0o600)
+    host = entry(simhost(authorized_keys=[pair.public]), identity_file=str(mine))
+    assert by(host) == "libssh2"
+    mine.unlink()
+    refused(host, AuthError, "cannot be read")
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])

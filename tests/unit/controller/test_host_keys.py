@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import paramiko
 import pytest
@@ -159,6 +161,22 @@ def test_a_file_that_changes_is_read_again_and_one_that_cannot_be_read_knows_nob
     hop.known_hosts[0].mkdir()
     with pytest.raises(HostKeyError, match="not a known host"):
         judge(hop)
+
+
+def test_a_file_that_could_not_be_read_once_is_read_again(hop: Hop, monkeypatch: pytest.MonkeyPatch) -> None:
+    hop.known_hosts[0].write_text(line("npu7.example.com"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", raising(OSError(24, "Too many open files")))
+        with pytest.raises(HostKeyError, match="not a known host"):
+            judge(hop)
+    judge(hop)
+
+
+def raising(error: Exception) -> Callable[..., NoReturn]:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return fail
 
 
 def test_known_kinds_are_asked_for_first(hop: Hop) -> None:

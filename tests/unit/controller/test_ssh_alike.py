@@ -105,6 +105,35 @@ def test_what_is_changed_is_read_again(ssh: Ssh, tmp_path: Path) -> None:
     assert shared.settings_of("a", {})["user"] == ["again"]
 
 
+def test_who_waits_while_the_files_change_gets_an_answer(ssh: Ssh) -> None:
+    ssh.config.write_text("User before\n")
+    shared = Answers(ssh, ssh.config)
+    shared.settings_of("first", {})
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(name: str, said: Said) -> tuple[Settings, str]:
+        if name == "slow":
+            begun.set()
+            go_on.wait(10)
+        return ssh(name, said)
+
+    shared._ask = slowly
+    found: list[Settings] = []
+    asking = [
+        threading.Thread(target=lambda name=name: found.append(shared.settings_of(name, {"-p": "1"})))  # type: ignore[misc]
+        for name in ("slow", "waits")
+    ]
+    asking[0].start()
+    assert begun.wait(10)
+    asking[1].start()
+    ssh.config.write_text("User afterwards\n")
+    shared.settings_of("other", {})
+    go_on.set()
+    for thread in asking:
+        thread.join(10)
+    assert sorted(settings["hostname"] for settings in found) == [["slow"], ["waits"]]
+
+
 def test_who_waits_for_one_that_is_refused_asks_for_itself(ssh: Ssh) -> None:
     ssh.config.write_text("")
     shared = Answers(ssh, ssh.config)

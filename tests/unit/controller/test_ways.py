@@ -71,6 +71,13 @@ def test_what_ssh_config_ignores_is_ignored(simhost: Start, entry: Entry, client
         assert said(remote, "echo there") == [b"there"]
 
 
+def test_a_host_may_be_silent_for_as_long_as_one_likes(simhost: Start, entry: Entry, client_home: Path) -> None:
+    config = "Host *\n    ServerAliveInterval 60\n    ServerAliveCountMax 99999\n"
+    (client_home / ".ssh" / "config").write_text(config)
+    with Remote(entry(simhost())) as remote:
+        assert said(remote, "echo there") == [b"there"]
+
+
 @pytest.fixture
 def hanging_agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An ssh-agent that takes connections and says nothing."""

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ssh2.exceptions import SSH2Error
 from ssh2.session import (
@@ -30,6 +31,7 @@ from ..doors import door
 from ..host_keys import Policy
 from ..public_keys import kind, public_half
 from ..ssh_config import Hop, dial
+from ..stamp import Stamp, stamp
 from . import Login, Step
 from .handshake import FAST_CIPHERS, patiently, strange, turned_away
 from .libssh2_session import Libssh2Connection, Wire
@@ -74,13 +76,15 @@ def plain_key(hop: Hop) -> bytes | None:
     """The contents of the file of the key that is to be offered first; None where another transport has to log in."""
     if hop.proxy_command or hop.algorithms or hop.certificates or not hop.identity_files:
         return None
-    return _contents(hop.identity_files[0])
+    path = hop.identity_files[0]
+    certificate = path.with_name(path.name + "-cert.pub")
+    return None if stamp(certificate) else _contents(path, stamp(path))
 
 
 @functools.lru_cache(maxsize=64)
-def _contents(path: Path) -> bytes | None:
-    """Once: many hosts have the same. Where it is another by now and is refused, paramiko looks again."""
-    if path.with_name(path.name + "-cert.pub").exists() or kind(public_half(path) or b"") not in USER_KEYS:
+def _contents(path: Path, _stamp: Stamp | None) -> bytes | None:
+    """Once, as long as it does not change: many hosts have the same."""
+    if kind(public_half(path) or b"") not in USER_KEYS:
         return None
     try:
         contents = path.read_bytes()
@@ -102,12 +106,12 @@ def _log_in(hop: Hop, key: bytes) -> Libssh2Connection | None:
             return None
         connected = time.monotonic()
         try:
-            _prefer(wire, policy.kinds)
-            wire.done(lambda: wire.session.handshake(sock), within=hop.connect_timeout + HANDSHAKE_S)
-            shown: bytes = wire.session.hostkey()[0]
+            wire.ask(lambda session: _prefer(session, policy.kinds))
+            wire.done(lambda session: session.handshake(sock), within=hop.connect_timeout + HANDSHAKE_S)
+            shown: bytes = wire.ask(lambda session: session.hostkey())[0]
             policy.judge(kind(shown), shown)
             agreed = time.monotonic()
-            wire.done(lambda: wire.session.userauth_publickey_frommemory(hop.user, key), within=AUTH_TIMEOUT_S)
+            wire.done(lambda session: session.userauth_publickey_frommemory(hop.user, key), within=AUTH_TIMEOUT_S)
         except SSH2Error:
             return None
         except TimeoutError as error:
@@ -115,7 +119,7 @@ def _log_in(hop: Hop, key: bytes) -> Libssh2Connection | None:
         on_failure.pop_all()
     done = time.monotonic()
     steps = (Step(hop.name, connected - began, agreed - connected, done - agreed),)
-    cipher = wire.session.methods(LIBSSH2_METHOD_CRYPT_CS)
+    cipher = wire.ask(lambda session: session.methods(LIBSSH2_METHOD_CRYPT_CS))
     return Libssh2Connection(wire, Login("libssh2", hop.user, done - began, steps, cipher=cipher))
 
 
@@ -134,9 +138,9 @@ def _is_greeted(sock: socket.socket, hop: Hop) -> bool:
     return said == b"SSH-"
 
 
-def _prefer(wire: Wire, known_kinds: set[str]) -> None:
+def _prefer(session: Any, known_kinds: set[str]) -> None:
     """`known_kinds`: types of the keys that the server is known by, which it is asked for first."""
     kinds = sorted(HOST_KEYS, key=lambda name: name not in known_kinds)
-    wire.session.method_pref(LIBSSH2_METHOD_HOSTKEY, ",".join(name for known in kinds for name in HOST_KEYS[known]))
+    session.method_pref(LIBSSH2_METHOD_HOSTKEY, ",".join(name for known in kinds for name in HOST_KEYS[known]))
     for method, names in METHODS:
-        wire.session.method_pref(method, names)
+        session.method_pref(method, names)

@@ -151,8 +151,10 @@ class ParamikoConnection:
         else:
             try:
                 yield ahead
-            finally:
-                ahead.add_done_callback(_leave)
+            except BaseException:
+                ahead.add_done_callback(_hang_up)  # perhaps nobody has come to it
+                raise
+            ahead.add_done_callback(_leave)
 
     def _socket(self, hop: Hop, ahead: Future[Ahead] | None) -> Any:
         if self._transports:

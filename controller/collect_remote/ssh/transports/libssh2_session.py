@@ -1,6 +1,7 @@
-"""A session of libssh2 over a socket, and the commands that it carries, for one thread at a time.
+"""A session of libssh2 over a socket, and the commands that it carries.
 
-That a signal has ended a command ssh2-python does not tell: its status is 0.
+ssh2-python lets go of Python's lock, and libssh2 has none: every call of it has to be under the one here. That a signal
+has ended a command it does not tell: its status is 0.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import contextlib
 import os
 import select
 import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from ssh2.error_codes import LIBSSH2_ERROR_EAGAIN
-from ssh2.exceptions import SSH2Error
+from ssh2.exceptions import ChannelFailure, SSH2Error
 from ssh2.session import LIBSSH2_SESSION_BLOCK_OUTBOUND, Session
 
 from . import MOST_ERRORS, Login, Lost
@@ -23,6 +25,8 @@ from .handshake import acknowledge
 T = TypeVar("T")
 READ_BYTES = 64 * 1024
 CHANNEL_TIMEOUT_S = 30.0
+REFUSED_S = 2.0
+CLOSE_S = 2.0  # for who is in the middle of a call
 LOOK_S = 1.0  # after which errors are made room for that may have filled the window
 
 
@@ -30,30 +34,40 @@ class Wire:
     """A socket and the session over it, which never waits by itself."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self.session: Any = Session()
-        self.session.set_blocking(False)
+        self._session: Any = Session()
+        self._session.set_blocking(False)
         self._sock = sock
         self._poll = select.poll()
         self._channels: list[Libssh2Channel] = []
+        self._lock = threading.Lock()
 
-    def done(self, call: Callable[[], T], within: float) -> T:
-        """What `call` gives when it has come to its end. TimeoutError, SSH2Error."""
+    def ask(self, call: Callable[[Any], T]) -> T:
+        """``call(session)``, alone. Lost when the session has ended, SSH2Error."""
+        with self._lock:
+            if self._session is None:
+                raise Lost("the connection is closed")
+            return call(self._session)
+
+    def done(self, call: Callable[[Any], T], within: float) -> T:
+        """What `call` gives when it has come to its end. TimeoutError, and what `ask` raises."""
         until = time.monotonic() + within
-        while (found := call()) == LIBSSH2_ERROR_EAGAIN:
+        while (found := self.ask(call)) == LIBSSH2_ERROR_EAGAIN:
             if not self.is_ready(until):
                 raise TimeoutError("timed out")
         return found
 
     def is_ready(self, until: float) -> bool:
-        """Wait for what the session waits for, up to a time of the monotonic clock."""
-        out = self.session.block_directions() & LIBSSH2_SESSION_BLOCK_OUTBOUND
-        self._poll.register(self._sock, select.POLLIN | (select.POLLOUT if out else 0))
-        return bool(self._poll.poll(max(0.0, until - time.monotonic()) * 1000))
+        """Wait for what the session waits for, up to a time of the monotonic clock, whatever comes. Lost."""
+        out = self.ask(lambda session: session.block_directions()) & LIBSSH2_SESSION_BLOCK_OUTBOUND
+        left = until - time.monotonic()
+        try:
+            self._poll.register(self._sock, select.POLLIN | (select.POLLOUT if out else 0))
+            return left > 0 and bool(self._poll.poll(left * 1000))
+        except ValueError:  # it has no number any more
+            raise Lost("the connection is closed") from None
 
     @property
     def is_open(self) -> bool:
-        if self.session is None:
-            return False
         try:
             return self._sock.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -72,18 +86,23 @@ class Wire:
     def close(self) -> None:
         """The session ends before its socket: it writes to a number, which would soon be another socket's.
 
-        It ends with the last reference, so that there is one here and one a channel, and none in what `done` calls.
+        It ends with the last reference, so that there is one here and one a channel, and none in what `ask` calls.
         """
-        if self.session is None:
-            return
-        with contextlib.suppress(SSH2Error):
-            self.session.disconnect()
-        with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)  # what is left of it waits for no answer
-        for channel in self._channels:
-            channel.let_go()
-        self.session = None
-        self._sock.close()
+        if not self._lock.acquire(timeout=CLOSE_S):
+            return  # a call that does not come back ends with the process
+        try:
+            if self._session is None:
+                return
+            with contextlib.suppress(SSH2Error):
+                self._session.disconnect()
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)  # what is left of it waits for no answer
+            for channel in self._channels:
+                channel.let_go()
+            self._session = None
+            self._sock.close()
+        finally:
+            self._lock.release()
 
 
 class Libssh2Connection:
@@ -100,13 +119,17 @@ class Libssh2Connection:
         return self._wire.is_open
 
     def start(self, command: str) -> Libssh2Channel:
-        if self._wire.session is None:
-            raise Lost("the connection is closed")
+        """A server that allows one session at a time takes a moment to see that the last is over."""
         self._wire.acknowledge()
-        try:
-            return Libssh2Channel(self._wire, command)
-        except (SSH2Error, TimeoutError) as error:
-            raise _lost(error) from error
+        until = time.monotonic() + REFUSED_S
+        with _told():
+            while True:
+                try:
+                    return Libssh2Channel(self._wire, command)
+                except ChannelFailure:
+                    if time.monotonic() > until:
+                        raise
+                time.sleep(0.1)
 
     def close(self) -> None:
         self._wire.close()
@@ -117,10 +140,10 @@ class Libssh2Channel:
 
     def __init__(self, wire: Wire, command: str) -> None:
         self._wire = wire
-        self._channel: Any = wire.done(lambda: wire.session.open_session(), within=CHANNEL_TIMEOUT_S)
+        self._channel: Any = wire.done(lambda session: session.open_session(), within=CHANNEL_TIMEOUT_S)
         self._errors = bytearray()
         wire.belongs(self)
-        wire.done(lambda: self._channel.execute(command), within=CHANNEL_TIMEOUT_S)
+        wire.done(lambda _: self._channel.execute(command), within=CHANNEL_TIMEOUT_S)
 
     def read(self, timeout: float) -> bytes:
         return self._received(READ_BYTES, timeout)
@@ -134,62 +157,59 @@ class Libssh2Channel:
 
     def _received(self, most: int, timeout: float) -> bytes:
         until = time.monotonic() + timeout
-        try:
-            while self._channel is not None:
+        with _told(TimeoutError):
+            while True:
                 self._keep_errors()  # and not between reading and waiting: whichever stream is read takes all in
-                count, data = self._channel.read(most)
+                count, data = self._wire.ask(lambda _: self._channel.read(most))
                 if count != LIBSSH2_ERROR_EAGAIN:
                     return bytes(data)
                 if not self._wire.is_ready(min(until, time.monotonic() + LOOK_S)) and time.monotonic() >= until:
                     raise TimeoutError("timed out")
-        except SSH2Error as error:
-            raise _lost(error) from error
-        raise Lost("the connection is closed")
 
     def errors(self) -> bytes:
-        with contextlib.suppress(SSH2Error):
+        with contextlib.suppress(SSH2Error, Lost):
             self._keep_errors()
         found, self._errors = bytes(self._errors), bytearray()
         return found
 
     def _keep_errors(self) -> None:
         """Take them out of the window, which they share with the output."""
-        while self._channel is not None:
-            count, more = self._channel.read_stderr(READ_BYTES)
+        while True:
+            count, more = self._wire.ask(lambda _: self._channel.read_stderr(READ_BYTES))
             if count <= 0:
                 return
             self._errors += more[: max(0, MOST_ERRORS - len(self._errors))]
 
     def write(self, data: bytes, timeout: float) -> None:
         until = time.monotonic() + timeout
-        try:
+        with _told(TimeoutError):
             while data:
-                if self._channel is None:
-                    raise Lost("the connection is closed")
-                count, sent = self._channel.write(data)
+                count, sent = self._wire.ask(lambda _, rest=data: self._channel.write(rest))  # type: ignore[misc]
                 data = data[sent:]
                 if count == LIBSSH2_ERROR_EAGAIN and not self._wire.is_ready(until):
                     raise TimeoutError("timed out")
-        except SSH2Error as error:
-            raise _lost(error) from error
 
     def status(self, timeout: float) -> int:
-        if self._channel is None:
-            return -1
         try:
-            self._wire.done(lambda: self._channel.wait_closed(), within=timeout)
-        except (SSH2Error, TimeoutError):
+            self._wire.done(lambda _: self._channel.wait_closed(), within=timeout)
+            return int(self._wire.ask(lambda _: self._channel.get_exit_status()))
+        except (SSH2Error, Lost, TimeoutError):
             return -1
-        return int(self._channel.get_exit_status())
 
     def close(self) -> None:
-        if self._channel is not None:
-            with contextlib.suppress(SSH2Error):
-                self._channel.close()  # which the host hears; its answer nobody waits for
+        with contextlib.suppress(SSH2Error, Lost):
+            self._wire.ask(lambda _: self._channel.close())  # which the host hears; its answer nobody waits for
 
     def let_go(self) -> None:
         self._channel = None
 
 
-def _lost(error: Exception) -> Lost:
-    return Lost(str(error) or type(error).__name__)
+@contextlib.contextmanager
+def _told(*as_it_is: type[Exception]) -> Iterator[None]:
+    """Lost in place of what libssh2 raises, and of a time-out, but for what is to be told as it is."""
+    try:
+        yield
+    except as_it_is:
+        raise
+    except (SSH2Error, TimeoutError) as error:
+        raise Lost(str(error) or type(error).__name__) from error

@@ -9,31 +9,14 @@ import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 
 from collect_agent import template
 from collect_agent.npu.judge import Wish
 
+from .choices import PHASES_OF_OTHERS
 from .errors import UsageError
 from .inventory.hosts import ModelSpec
 
-Phase = Literal["prefill", "decode", "both", "separate", "forward", "train", "rollout"]
-PHASES: tuple[str, ...] = get_args(Phase)
-PHASES_OF_OTHERS = ("train", "rollout")  # which only programs that are not ours have
-PHASES_OF_TEMPLATE = tuple(phase for phase in PHASES if phase not in PHASES_OF_OTHERS)
-# Names of torch_npu.profiler.AiCMetrics (torch_npu 2.13.0).
-AIC_METRICS = (
-    "PipeUtilization",
-    "ArithmeticUtilization",
-    "Memory",
-    "MemoryL0",
-    "MemoryUB",
-    "ResourceConflictRatio",
-    "L2Cache",
-    "MemoryAccess",
-    "AiCoreNone",
-)
-EXPORTS = ("text", "db")
 DEVICE = re.compile(r"(?:logic:)?[0-9]{1,9}|[0-9]{1,9}\.[0-9]{1,9}")
 
 _PARSER = threading.Lock()  # that of Python 3.11 counts its depth for all threads together (CPython gh-106905)

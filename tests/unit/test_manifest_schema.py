@@ -19,9 +19,9 @@ from collect_agent.output import manifest
 from collect_agent.run.rundir import ARCHIVE, ID, PARTIAL
 from collect_agent.validate.registry import FAIL, NA, PASS, UNPROVEN, WARN
 from collect_agent.validate.sources import PHASES
+from collect_remote.choices import AIC_METRICS, EXPORTS
+from collect_remote.choices import PHASES as ASKED
 from collect_remote.nodes import merge
-from collect_remote.request import AIC_METRICS, EXPORTS
-from collect_remote.request import PHASES as ASKED
 
 # What is there for some runs only; everything else is there for all.
 OPTIONAL = {

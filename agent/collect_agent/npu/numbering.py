@@ -7,7 +7,7 @@ host's NPU ids (CANN 8.0 to 9.1, page of the variable). `npu-smi info -m` tells 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from .device import Device
@@ -102,5 +102,5 @@ def join(report: Report, mapping: Iterable[Mapped], in_container: bool) -> Tuple
                     "npu-smi gives logic id {} to two devices: {} and {}".format(logic, other.label, device.label)
                 )
         unknown = "" if logic is not None else _FOREIGN if foreign else NO_LOGIC_ID()
-        joined.append(replace(device, logic=logic, doubt=device.doubt or unknown))
+        joined.append(device.numbered(logic, device.doubt or unknown))
     return tuple(joined)

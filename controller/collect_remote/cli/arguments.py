@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import __version__
+from ..choices import AIC_METRICS, EXPORTS, PHASES, PHASES_OF_TEMPLATE
 from ..errors import UsageError
-from ..request import AIC_METRICS, EXPORTS, PHASES, PHASES_OF_TEMPLATE
 from ..wrappers import SCENES
 from . import commands, devices_command, sweep_command, values
 

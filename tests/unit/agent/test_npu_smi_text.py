@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
@@ -323,3 +324,10 @@ def test_a_process_may_have_a_pid_of_its_own_in_a_container() -> None:
     for layout, own in ((A2_26, 117), (A5_25_6, 117), (A2, None)):
         first, second = parse_info(info(layout, dies)).devices[0].processes
         assert (first.pid, first.container_pid, second.container_pid) == (326429, own, None)
+
+
+def test_a_device_under_its_number_is_the_same_otherwise() -> None:
+    """Every field has a value of its own, so that none may take another's place."""
+    fields = {field.name: f"the {field.name}" for field in dataclasses.fields(Device)}
+    device = Device(**fields)  # type: ignore[arg-type]
+    assert device.numbered(7, "doubt") == dataclasses.replace(device, logic=7, doubt="doubt")

@@ -12,7 +12,27 @@ from typing import Any
 import paramiko
 import pytest
 
+from collect_remote.ssh.ssh_config import Hop
 from simhost import SimHost, openssh
+
+HOP = Hop(
+    name="npu",
+    address="192.0.2.1",
+    port=22,
+    user="me",
+    identity_files=(),
+    identity_named=False,
+    identities_only=False,
+    jumps=(),
+    proxy_command=None,
+    known_hosts=(),
+    new_keys=None,
+    alias=None,
+    accept_new=False,
+    host_key=None,
+    connect_timeout=1.0,
+)  # of which every test says what matters to it
+
 
 needs_sshd = pytest.mark.skipif(openssh.sshd() is None, reason="no usable sshd on this machine")
 

@@ -40,14 +40,8 @@ def web_server(answer: bytes = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r
                 self.request.recv(1 << 16)
                 self.request.sendall(answer)
 
-    with socketserver.TCPServer((ADDRESS, 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    with _served(socketserver.TCPServer((ADDRESS, 0), Answer)) as port:
+        yield port
 
 
 @contextlib.contextmanager
@@ -74,7 +68,13 @@ def tamperer(host: str, port: int, at: int) -> Iterator[int]:
                     carried += len(data)
                     target.sendall(data)
 
-    with socketserver.ThreadingTCPServer((ADDRESS, 0), Between) as server:
+    with _served(socketserver.ThreadingTCPServer((ADDRESS, 0), Between)) as ours:
+        yield ours
+
+
+@contextlib.contextmanager
+def _served(server: socketserver.TCPServer) -> Iterator[int]:
+    with server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         try:

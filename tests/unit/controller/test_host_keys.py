@@ -18,24 +18,9 @@ from hypothesis import strategies as st
 from collect_remote.errors import HostKeyError
 from collect_remote.ssh.host_keys import Policy, listed, matches
 from collect_remote.ssh.ssh_config import Hop
+from sessions import HOP as PLAIN
 
-HOP = Hop(
-    name="npu",
-    address="npu7.example.com",
-    port=22,
-    user="me",
-    identity_files=(),
-    identity_named=False,
-    identities_only=False,
-    jumps=(),
-    proxy_command=None,
-    known_hosts=(),
-    new_keys=None,
-    alias=None,
-    accept_new=False,
-    host_key=None,
-    connect_timeout=1.0,
-)
+HOP = replace(PLAIN, address="npu7.example.com")
 
 
 @pytest.fixture

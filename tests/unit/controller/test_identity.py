@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,28 +17,13 @@ from collect_remote.errors import AuthError
 from collect_remote.ssh.identity import identities
 from collect_remote.ssh.public_keys import public_half
 from collect_remote.ssh.ssh_config import Hop
+from sessions import HOP
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen here")
 
 
 def hop(*files: Path, named: bool = True, only: bool = True) -> Hop:
-    return Hop(
-        name="npu",
-        address="192.0.2.1",
-        port=22,
-        user="me",
-        identity_files=files,
-        identity_named=named,
-        identities_only=only,
-        jumps=(),
-        proxy_command=None,
-        known_hosts=(),
-        new_keys=None,
-        alias=None,
-        accept_new=False,
-        host_key=None,
-        connect_timeout=1.0,
-    )
+    return replace(HOP, identity_files=files, identity_named=named, identities_only=only)
 
 
 def keygen(path: Path, passphrase: str = "", *options: str) -> Path:

@@ -10,24 +10,9 @@ import pytest
 from collect_remote.errors import AuthError, ConnectError, HostKeyError, UnreachableError
 from collect_remote.ssh.ssh_config import Hop
 from collect_remote.ssh.transports.ssh_says import agreed, complaint
+from sessions import HOP as PLAIN
 
-HOP = Hop(
-    name="npu",
-    address="192.0.2.7",
-    port=22,
-    user="me",
-    identity_files=(),
-    identity_named=False,
-    identities_only=False,
-    jumps=(),
-    proxy_command=None,
-    known_hosts=(),
-    new_keys=None,
-    alias=None,
-    accept_new=False,
-    host_key=None,
-    connect_timeout=20.0,
-)
+HOP = replace(PLAIN, address="192.0.2.7", connect_timeout=20.0)
 GATE = replace(HOP, name="gate", address="192.0.2.1")
 GREETED = "debug1: Remote protocol version 2.0, remote software version OpenSSH_9.2p1\n"
 
